@@ -1,0 +1,198 @@
+# Build, test and install chaosbpf. `make help` lists the targets.
+#
+#   V=1             show the commands            SANITIZE=1   AddressSanitizer and UBSan, in build-san/
+#   CC, CLANG       the compilers                CFLAGS       yours: added last, never overwritten
+#   prefix, DESTDIR where `make install` puts it FUZZ_SECONDS how long each fuzz target runs (20)
+#   KERNEL, CASE    what `make vmtest` runs: lists separated by commas, cases may be globs
+
+VERSION := 0.1.0
+
+CC ?= cc
+CLANG ?= clang
+BPFTOOL ?= bpftool
+PKG_CONFIG ?= pkg-config
+INSTALL ?= install
+
+prefix ?= /usr/local
+bindir ?= $(prefix)/bin
+mandir ?= $(prefix)/share/man
+datadir ?= $(prefix)/share
+FUZZ_SECONDS ?= 20
+
+CFLAGS ?= -O2 -g
+
+# One build directory a flavour, so that switching between them rebuilds nothing. FUZZ=1 is for `make fuzz` alone.
+SANITIZERS := address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+ifeq ($(FUZZ),1)
+BUILD := build-fuzz
+SANFLAGS := -fsanitize=fuzzer-no-link,$(SANITIZERS)
+override CC := $(CLANG)
+else ifeq ($(SANITIZE),1)
+BUILD := build-san
+SANFLAGS := -fsanitize=$(SANITIZERS)
+else
+BUILD := build
+endif
+
+ifeq ($(V),1)
+Q :=
+msg :=
+else
+Q := @
+msg = @printf '  %-8s %s\n' "$(1)" "$(2)";
+endif
+
+PACKAGES := libbpf smartcols libmnl yaml-0.1
+WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wno-missing-field-initializers
+PACKAGE_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PACKAGES) 2>/dev/null)
+PACKAGE_LIBS := $(shell $(PKG_CONFIG) --libs $(PACKAGES) 2>/dev/null)
+ALL_CFLAGS = -std=gnu17 $(WARNINGS) -D_GNU_SOURCE -DCHAOSBPF_VERSION='"$(VERSION)"' \
+	-DCHAOSBPF_DATADIR='"$(datadir)/chaosbpf"' -I. -I$(BUILD) $(PACKAGE_CFLAGS) \
+	$(SANFLAGS) $(CPPFLAGS) $(CFLAGS)
+ALL_LIBS = $(LDFLAGS) $(PACKAGE_LIBS) -lelf -lz -lm
+
+# The uapi headers of the host's architecture (asm/) are not on clang's path for the bpf target.
+MULTIARCH := $(shell $(CC) -print-multiarch 2>/dev/null)
+BPF_ARCH := $(shell uname -m | sed 's/x86_64/x86/; s/aarch64/arm64/')
+BPF_CFLAGS := -target bpf -mcpu=v2 -O2 -g -Wall -Wextra -D__TARGET_ARCH_$(BPF_ARCH) -I. -I$(BUILD) \
+	$(if $(MULTIARCH),-idirafter /usr/include/$(MULTIARCH))
+
+BPF_OBJECTS := $(patsubst bpf/%.c,$(BUILD)/bpf/%.o,$(wildcard bpf/*.bpf.c))
+SKELETON := $(BUILD)/chaos.skel.h
+OBJECTS := $(patsubst user/%.c,$(BUILD)/user/%.o,$(wildcard user/*.c))
+LIBRARY_OBJECTS := $(filter-out $(BUILD)/user/main.o,$(OBJECTS))
+PROGRAM := $(BUILD)/chaosbpf
+
+.DELETE_ON_ERROR:
+.SUFFIXES:
+.SECONDARY:
+.PHONY: all install uninstall check check-bpf fuzz vmtest bench demo test clean help libraries
+
+all: $(PROGRAM)
+
+help:
+	@echo 'make [all]      build $(PROGRAM)'
+	@echo 'make install    into $$(DESTDIR)$$(prefix), now $(DESTDIR)$(prefix); make uninstall takes it away'
+	@echo 'make check      ring 1: host tests with sanitizers, needs no root'
+	@echo 'make fuzz       the parsers under libFuzzer, FUZZ_SECONDS=$(FUZZ_SECONDS) each'
+	@echo 'make check-bpf  ring 2: the BPF programs on this kernel, needs root'
+	@echo 'make vmtest     ring 3: whole cases on the kernels of vmtest/kernels [KERNEL=6.1] [CASE=name]'
+	@echo 'make test       all of these, and the sum at the end'
+	@echo 'make bench      costs and times; make demo shows it at work; make clean'
+	@echo 'Options: V=1, SANITIZE=1, CC=, CLANG=, CFLAGS=, prefix=, DESTDIR='
+
+# ---- libraries: say what is missing, and in which package it is, before anything is compiled
+
+DEBIAN_libbpf := libbpf-dev (1.3 or later)
+DEBIAN_smartcols := libsmartcols-dev
+DEBIAN_libmnl := libmnl-dev
+DEBIAN_yaml-0.1 := libyaml-dev
+DEBIAN_criterion := libcriterion-dev
+
+require = $(if $(shell $(PKG_CONFIG) --exists $(1) $(2) 2>/dev/null && echo yes),,\
+	echo "missing library: $(1); on Debian and Ubuntu it is in $(DEBIAN_$(1)). tools/install-deps installs all." >&2; exit 1;)
+require_tool = command -v $(1) >/dev/null || \
+	{ echo "missing program: $(1); on Debian and Ubuntu it is in $(2). tools/install-deps installs all." >&2; exit 1; };
+
+libraries:
+	@$(call require_tool,$(PKG_CONFIG),pkg-config) $(call require_tool,$(CLANG),clang) \
+	$(call require_tool,$(BPFTOOL),bpftool) \
+	$(call require,libbpf,'libbpf >= 1.3') $(call require,smartcols) $(call require,libmnl) $(call require,yaml-0.1) :
+
+# ---- the BPF side: every file an object, linked into one, the skeleton made from that
+
+$(BUILD)/bpf/%.o: bpf/%.c | libraries
+	@mkdir -p $(@D)
+	$(call msg,BPF,$<)$(CLANG) $(BPF_CFLAGS) -MMD -MP -MT $@ -c $< -o $@
+
+$(BUILD)/chaos.bpf.o: $(BPF_OBJECTS)
+	$(call msg,LINK,$@)$(BPFTOOL) gen object $@ $(BPF_OBJECTS)
+
+$(SKELETON): $(BUILD)/chaos.bpf.o
+	$(call msg,SKEL,$@)$(BPFTOOL) gen skeleton $< name chaos > $@
+
+# ---- the user side
+
+$(BUILD)/user/%.o: user/%.c | $(SKELETON) libraries
+	@mkdir -p $(@D)
+	$(call msg,CC,$<)$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
+
+$(PROGRAM): $(OBJECTS)
+	$(call msg,LD,$@)$(CC) $(ALL_CFLAGS) $^ -o $@ $(ALL_LIBS)
+
+# ---- tests: rings 1 and 2 are one criterion binary each, always with sanitizers, in build-san/
+
+test_objects = $(patsubst %.c,$(BUILD)/%.o,$(wildcard $(1)/*.c))
+
+$(BUILD)/tests/%.o: tests/%.c | $(SKELETON) libraries
+	@$(call require,criterion) mkdir -p $(@D)
+	$(call msg,CC,$<)$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
+
+$(BUILD)/host-tests: $(call test_objects,tests) $(LIBRARY_OBJECTS)
+	$(call msg,LD,$@)$(CC) $(ALL_CFLAGS) $^ -o $@ $(ALL_LIBS) -lcriterion
+
+$(BUILD)/bpf-tests: $(call test_objects,tests/bpf) $(LIBRARY_OBJECTS)
+	$(call msg,LD,$@)$(CC) $(ALL_CFLAGS) $^ -o $@ $(ALL_LIBS) -lcriterion
+
+# Criterion gives the reason of a skipped test only when it is verbose. (Its TAP option leaks, which ASan reports.)
+run_criterion = CRITERION_VERBOSITY_LEVEL=1 $(1) $(2) >$(1).log 2>&1; status=$$?; \
+	sed '/^\[RUN \]/d; /^\[PASS\]/d; s/^\[SKIP\]/skip/' $(1).log; [ $$status = 0 ]
+
+ifeq ($(SANITIZE),1)
+check: $(PROGRAM) $(BUILD)/host-tests
+	$(Q)$(call run_criterion,$(BUILD)/host-tests,-j2)
+	$(Q)[ ! -e tests/cli/run.sh ] || CHAOSBPF=$(abspath $(PROGRAM)) tests/cli/run.sh
+
+check-bpf: $(BUILD)/bpf-tests
+	$(Q)if [ "$$(id -u)" = 0 ]; then $(call run_criterion,$(BUILD)/bpf-tests,-j1); \
+	else echo 'skip check-bpf: needs root'; fi
+else
+check check-bpf:
+	$(Q)$(MAKE) --no-print-directory SANITIZE=1 $@
+endif
+
+# The corpus in the source tree stays as it is: libFuzzer adds what it finds to a copy.
+FUZZERS := $(patsubst tests/fuzz/%.c,$(BUILD)/tests/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
+
+$(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(LIBRARY_OBJECTS)
+	$(call msg,LD,$@)$(CC) $(ALL_CFLAGS) -fsanitize=fuzzer $^ -o $@ $(ALL_LIBS)
+
+ifeq ($(FUZZ),1)
+fuzz: $(FUZZERS)
+	$(Q)tools/fuzz-all $(FUZZ_SECONDS) $(FUZZERS)
+else
+fuzz:
+	$(Q)$(MAKE) --no-print-directory FUZZ=1 $@
+endif
+
+vmtest: $(PROGRAM)
+	$(Q)vmtest/run.sh $(if $(KERNEL),--kernel '$(KERNEL)') $(if $(CASE),--case '$(CASE)')
+
+bench: $(PROGRAM)
+	$(Q)[ ! -e tests/bench/run.sh ] || CHAOSBPF=$(abspath $(PROGRAM)) tests/bench/run.sh
+
+demo: $(PROGRAM)
+	$(Q)CHAOSBPF=$(abspath $(PROGRAM)) tools/demo
+
+test:
+	$(Q)tools/test-all
+
+# ---- install
+
+install: $(PROGRAM)
+	$(INSTALL) -D -m 755 $(PROGRAM) $(DESTDIR)$(bindir)/chaosbpf
+	$(INSTALL) -D -m 644 man/chaosbpf.8 $(DESTDIR)$(mandir)/man8/chaosbpf.8
+	$(INSTALL) -D -m 644 tools/completion/chaosbpf.bash $(DESTDIR)$(datadir)/bash-completion/completions/chaosbpf
+	$(INSTALL) -D -m 644 tools/completion/_chaosbpf $(DESTDIR)$(datadir)/zsh/site-functions/_chaosbpf
+	$(INSTALL) -d $(DESTDIR)$(datadir)/chaosbpf/rules
+	$(INSTALL) -m 644 $(wildcard rules/*.yaml) $(DESTDIR)$(datadir)/chaosbpf/rules
+
+uninstall:
+	rm -f $(DESTDIR)$(bindir)/chaosbpf $(DESTDIR)$(mandir)/man8/chaosbpf.8
+	rm -f $(DESTDIR)$(datadir)/bash-completion/completions/chaosbpf $(DESTDIR)$(datadir)/zsh/site-functions/_chaosbpf
+	rm -rf $(DESTDIR)$(datadir)/chaosbpf
+
+clean:
+	rm -rf build build-san build-fuzz
+
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The contract between chaosbpf's BPF programs and its userspace half.
+ *
+ * Everything that crosses the border is declared here and nowhere else: the compiled rule, the bit vectors of the
+ * matcher, the state kept with a socket, counters, events and the control word. Both sides include this file, sizes
+ * are asserted at its end. Times are nanoseconds of CLOCK_BOOTTIME unless a name says otherwise; addresses are 16 bytes
+ * in network order, IPv4 in its mapped form (::ffff:a.b.c.d); ports are in host order.
+ */
+#ifndef CHAOS_H
+#define CHAOS_H
+
+#include <linux/bpf.h>
+#include <linux/types.h>
+
+#define CHAOS_MAX_RULES 1024
+#define CHAOS_WORDS (CHAOS_MAX_RULES / 64)
+#define CHAOS_COMM_LEN 16
+#define CHAOS_MAX_DELAY_NS (600ULL * 1000000000ULL) /* ten minutes, jitter included */
+
+/* One bit for each rule, in file order: bit 0 of word 0 is the first rule of the file. */
+struct chaos_vector {
+	__u64 word[CHAOS_WORDS];
+};
+
+/* What a rule does. The order is that of the names in chaos_fault_name (user/names.c) and of stats.faults[]. */
+enum chaos_fault {
+	CHAOS_DROP,
+	CHAOS_DELAY,
+	CHAOS_REFUSE,
+	CHAOS_RESET,
+	CHAOS_FAULT_COUNT,
+};
+
+/* What `percent` is a percentage of. */
+enum chaos_per {
+	CHAOS_PER_CONNECTION,
+	CHAOS_PER_PACKET,
+	CHAOS_PER_REQUEST,
+	CHAOS_PER_COUNT,
+};
+
+enum chaos_distribution {
+	CHAOS_UNIFORM,
+	CHAOS_NORMAL,
+	CHAOS_PARETO,
+	CHAOS_DISTRIBUTION_COUNT,
+};
+
+/* Which end of the connection the named process is. */
+enum chaos_side {
+	CHAOS_SIDE_UNKNOWN,
+	CHAOS_SIDE_CLIENT,
+	CHAOS_SIDE_SERVER,
+	CHAOS_SIDE_COUNT,
+};
+
+/* Directions a rule touches; a set. A request runs from client to server, whichever side is the named one. */
+enum chaos_direction {
+	CHAOS_REQUEST = 1,
+	CHAOS_RESPONSE = 2,
+	CHAOS_BOTH = CHAOS_REQUEST | CHAOS_RESPONSE,
+};
+
+/* Why a rule that came up for decision did nothing; stats.matched == stats.injected + the sum of stats.skipped[]. */
+enum chaos_skip {
+	CHAOS_SKIP_PERCENT,  /* the dice said no */
+	CHAOS_SKIP_MAX_HITS, /* the budget is used up */
+	CHAOS_SKIP_MAX_RATE, /* enough faults in the present window of max-rate */
+	CHAOS_SKIP_OBSERVE,  /* would have been injected, but the rules were loaded to observe */
+	CHAOS_SKIP_SSH,	     /* an SSH connection, and the rule does not say include-ssh */
+	CHAOS_SKIP_DEVICE,   /* the packet left by a device that cannot do this fault (yet) */
+	CHAOS_SKIP_COUNT,
+};
+
+/* rule.flags */
+enum chaos_rule_flag {
+	CHAOS_RULE_OBSERVE = 1,	    /* count, never inject */
+	CHAOS_RULE_DROP_ALL = 2,    /* `drop: true`: the connection goes silent, decided once for it */
+	CHAOS_RULE_INCLUDE_SSH = 4, /* SSH connections are not spared */
+};
+
+/* A rule as the kernel sees it: what to do once the matcher has chosen it. */
+struct chaos_rule {
+	__u32 faults;	      /* set of 1 << enum chaos_fault */
+	__u32 percent_ppm;    /* 0 to 1,000,000: chance of the unit named by `per` */
+	__u32 drop_ppm;	      /* chance of each packet when the drop is partial; 1,000,000 with CHAOS_RULE_DROP_ALL */
+	__u32 flags;	      /* enum chaos_rule_flag */
+	__u64 delay_ns;
+	__u64 jitter_ns;
+	__u64 seed;
+	__u64 max_hits;	      /* 0: no limit */
+	__u64 rate_window_ns; /* 0: no limit; else at most rate_count faults in any window of that length */
+	__u32 rate_count;     /* see struct chaos_budget */
+	__s32 error;	      /* refuse: the errno that connect() returns, positive */
+	__u8 per;	      /* enum chaos_per */
+	__u8 distribution;    /* enum chaos_distribution */
+	__u8 directions;      /* enum chaos_direction, a set */
+	__u8 pad[5];
+};
+
+/*
+ * What a rule has spent, for all CPUs together; every field is touched under the lock only.
+ *
+ * max-rate is an exact sliding window: `recent` holds when the last CHAOS_RATE_SLOTS slots were begun, a slot stands for
+ * `slot_faults` faults, and a new slot may begin only when the one it replaces is a window old. Rates up to
+ * CHAOS_RATE_SLOTS use one fault a slot; higher ones round down to a multiple of it, so the limit is never exceeded.
+ */
+#define CHAOS_RATE_SLOTS 64
+struct chaos_budget {
+	struct bpf_spin_lock lock;
+	__u32 slot;	     /* index of the newest slot in recent[] */
+	__u32 slot_used;     /* faults done in the newest slot */
+	__u32 slots;	     /* slots in use: min(rate_count, CHAOS_RATE_SLOTS) */
+	__u32 slot_faults;   /* faults that one slot stands for */
+	__u32 pad;
+	__u64 used;	     /* faults done: never above max_hits */
+	__u64 max_hits;	     /* 0: no limit */
+	__u64 window_ns;     /* 0: no max-rate */
+	__u64 connections;   /* connections numbered so far: the dice are thrown for (seed, number) */
+	__u64 recent[CHAOS_RATE_SLOTS];
+};
+
+/* Counters of one rule on one CPU. */
+struct chaos_stats {
+	__u64 seen;	/* packets and calls of the connections that the rule's match names */
+	__u64 matched;	/* times a fault of the rule came up for decision */
+	__u64 injected; /* times it was done */
+	__u64 packets;	/* packets that were dropped, held or rewritten for it */
+	__u64 faults[CHAOS_FAULT_COUNT]; /* `injected`, by fault */
+	__u64 skipped[CHAOS_SKIP_COUNT];
+};
+
+/* Counters of the whole load on one CPU. */
+struct chaos_totals {
+	__u64 decisions;      /* times the matcher ran: new connections, and old ones after a change */
+	__u64 unowned;	      /* connections whose owner could not be told */
+	__u64 events_dropped; /* events that found no room */
+};
+
+/* Which rules are in force until when; the kernel looks for the first interval whose end lies ahead. */
+struct chaos_interval {
+	__u64 until_ns;
+	struct chaos_vector active;
+};
+#define CHAOS_MAX_INTERVALS 4096
+
+/*
+ * Dimensions of the matcher. Each look-up gives a number of a rule set (chaos_sets holds the vectors): the rules that
+ * this value allows, those that do not ask for the dimension included. A look-up that finds nothing means the set
+ * knobs.wildcard[dimension]: only those that do not ask.
+ */
+enum chaos_dimension {
+	CHAOS_DIM_PID,
+	CHAOS_DIM_CGROUP,
+	CHAOS_DIM_COMM,
+	CHAOS_DIM_USER,
+	CHAOS_DIM_ADDRESS,
+	CHAOS_DIM_PORT,
+	CHAOS_DIM_COUNT,
+};
+
+enum chaos_protocol {
+	CHAOS_TCP,
+	CHAOS_UDP,
+	CHAOS_PROTOCOL_COUNT,
+};
+#define CHAOS_KIND_COUNT (CHAOS_PROTOCOL_COUNT * CHAOS_SIDE_COUNT)
+
+struct chaos_cgroup_key {
+	__u64 id;	  /* kernfs id: the inode number of the cgroup's directory */
+	__u32 hierarchy;  /* 0: cgroup v2; else the v1 hierarchy's number, as in /proc/PID/cgroup */
+	__u32 pad;
+};
+
+struct chaos_address_key {
+	__u32 prefix_len; /* bits of address that count, 96 more than IPv4's own */
+	__u8 address[16];
+};
+
+/*
+ * Patterns of `process` that hold a `*` are matched all at once, bit-parallel: each has CHAOS_PATTERN_STATES bits in
+ * a lane of its own, four lanes to a word. See comm_patterns() in bpf/match.h.
+ */
+#define CHAOS_MAX_PATTERNS 64
+#define CHAOS_PATTERN_STATES 16
+#define CHAOS_PATTERN_WORDS (CHAOS_MAX_PATTERNS * CHAOS_PATTERN_STATES / 64)
+struct chaos_patterns {
+	__u64 step[256][CHAOS_PATTERN_WORDS]; /* states that byte c moves on from */
+	__u64 star[CHAOS_PATTERN_WORDS];      /* states that stay, whatever comes */
+	__u64 start[CHAOS_PATTERN_WORDS];     /* first state of each lane in use */
+	__u64 accept[CHAOS_PATTERN_WORDS];    /* last state of each lane in use */
+};
+
+/* Who opened a socket, as far as is known. Zeroed fields are unknown. */
+struct chaos_owner {
+	__u64 cgroup_id; /* in the cgroup v2 hierarchy */
+	__u64 netns;	 /* cookie of the socket's network namespace */
+	__u32 pid;	 /* thread group, in the initial pid namespace */
+	__u32 uid;
+	char comm[CHAOS_COMM_LEN];
+};
+
+/* What was decided for one connection. Belongs to a configuration: anything older is decided anew. */
+struct chaos_verdict {
+	__u32 generation;	  /* configuration that decided; 0: undecided */
+	__u32 epoch;		  /* how many rules had finished by then */
+	__u64 valid_until_ns;	  /* the schedule changes then; ~0: no rule can ever match */
+	__u64 connection;	  /* number of this connection under `rule`, from 1 */
+	__u64 hold_until_mono_ns; /* CLOCK_MONOTONIC, the clock of skb->tstamp */
+	__u32 request;		  /* requests begun */
+	__u16 rule;		  /* index, or CHAOS_NO_RULE */
+	__u8 decided;		  /* set of faults decided once for the whole connection */
+	__u8 inject;		  /* those of `decided` that are done */
+};
+
+/* What is kept with every socket (sk_storage). An accepted socket begins as a copy of its listener's. */
+struct chaos_sock {
+	struct bpf_spin_lock lock; /* `decided` and `inject` change under it */
+	__u8 known;		   /* owner is filled in */
+	__u8 side;		   /* enum chaos_side of the owner */
+	__u8 spared;		   /* of the session that ran chaosbpf: not hit without include-ssh */
+	__u8 listener;		   /* copied from a listener, not looked at since */
+	struct chaos_verdict verdict;
+	struct chaos_owner owner;
+	__u64 listener_cookie;	   /* of the listener that this was copied from */
+
+	/* TCP, written by packets that leave only. */
+	__u32 burst_seq;	   /* first byte of the open request */
+	__u32 high_seq;		   /* one beyond the highest byte sent */
+	__u32 answers_seen;	   /* `answers` when the open request began */
+	__u32 packet;		   /* numbers packets for the dice of `per: packet` */
+	__u8 burst_open;
+	__u8 burst_held;	   /* the open request is being delayed */
+	__u8 sent;		   /* high_seq is valid */
+	__u8 stream;		   /* enum chaos_stream */
+
+	/* TCP, written by packets that arrive only. */
+	__u32 answered_ack;	   /* acknowledgement carried by the last payload that arrived */
+	__u32 answers;		   /* payload packets that arrived */
+	__u32 pad;
+};
+
+/* What the payload of a connection looks like: decides what begins a request. */
+enum chaos_stream {
+	CHAOS_STREAM_UNKNOWN,
+	CHAOS_STREAM_PLAIN,
+	CHAOS_STREAM_TLS,
+	CHAOS_STREAM_HTTP2,
+};
+
+/* Several connections behind one socket: an unconnected UDP socket, or what knocks at a listener. */
+struct chaos_flow_key {
+	__u64 cookie; /* of the socket */
+	__u8 peer[16];
+	__u32 peer_port;
+	__u32 pad;
+};
+
+/* Rules that have ended before their time: max-hits reached, or unloaded. */
+struct chaos_finished {
+	struct bpf_spin_lock lock;
+	__u32 pad;
+	struct chaos_vector rules;
+};
+
+/* The rules for a process name with patterns in play; being filled in until `ready`. */
+struct chaos_comm_rules {
+	struct chaos_vector rules;
+	__u32 ready;
+	__u32 pad;
+};
+
+/* Quantiles of the spread of a delay in units of jitter / 4096, for the middles of 4096 equal shares. */
+#define CHAOS_SPREAD_STEPS 4096
+struct chaos_spread {
+	__s32 quantile[CHAOS_SPREAD_STEPS];
+};
+#define CHAOS_NO_RULE 0xffff
+
+/* One thing that was done. Fixed size: the log on disk is an array of these. */
+struct chaos_event {
+	__u64 time_ns;
+	__u64 cgroup_id;
+	__u64 delay_ns;	     /* CHAOS_DELAY: how long the request or packet is held */
+	__u64 connection;    /* its number under the rule */
+	__u32 generation;
+	__u32 rule;
+	__u32 pid;
+	__u32 uid;
+	__u32 request;
+	__s32 error;	     /* CHAOS_REFUSE: positive errno */
+	__u8 peer[16];	     /* the other end */
+	__u8 local[16];
+	__u16 peer_port;
+	__u16 local_port;
+	__u8 fault;	     /* enum chaos_fault */
+	__u8 protocol;	     /* enum chaos_protocol */
+	__u8 side;	     /* enum chaos_side */
+	__u8 kind;	     /* enum chaos_event_kind */
+	char comm[CHAOS_COMM_LEN];
+};
+
+enum chaos_event_kind {
+	CHAOS_EVENT_FAULT,
+	CHAOS_EVENT_NEW_NETNS,	/* a matching process opened a socket in a namespace that is not prepared */
+	CHAOS_EVENT_NEW_DEVICE, /* a fault wanted a device that is not prepared; `error` holds its ifindex */
+};
+
+/* Devices that are prepared, so that a hook knows what it may rely on. */
+struct chaos_device_key {
+	__u64 netns;   /* cookie */
+	__u32 ifindex;
+	__u32 pad;
+};
+enum chaos_device_flag {
+	CHAOS_DEVICE_EGRESS = 1,  /* our tc program runs when a packet leaves */
+	CHAOS_DEVICE_INGRESS = 2, /* our tc program runs when a packet arrives */
+	CHAOS_DEVICE_FQ = 4,	  /* its queue honours skb->tstamp */
+};
+
+/*
+ * The one word that arms: programs of a configuration do nothing unless `generation` is theirs. A load attaches its
+ * own set of programs beside the old one and then writes this word; `stop` writes 0 before it does anything else.
+ */
+struct chaos_control {
+	__u64 generation;
+};
+
+/* Fixed at load, in the programs' read-only data. */
+struct chaos_knobs {
+	__u32 generation;
+	__u32 rules;	    /* how many */
+	__u32 patterns;	    /* 1: some `process` holds a `*` */
+	__u32 faults;	    /* all faults of all rules, a set */
+	__u32 set_retval;   /* 1: bpf_set_retval exists; 0: connections are refused by a rewritten destination */
+	__u32 leader_comm;  /* 1: the name of the thread group's leader can be read; 0: that of the thread */
+	__u32 wildcard[CHAOS_DIM_COUNT];    /* sets */
+	__u32 kind[CHAOS_KIND_COUNT];	    /* sets, by protocol * CHAOS_SIDE_COUNT + side */
+	__u32 everything;		    /* the set of all rules */
+};
+
+_Static_assert(sizeof(struct chaos_vector) == 128, "chaos_vector");
+_Static_assert(sizeof(struct chaos_rule) == 72, "chaos_rule");
+_Static_assert(sizeof(struct chaos_event) == 112, "chaos_event");
+_Static_assert(sizeof(struct chaos_owner) == 40, "chaos_owner");
+_Static_assert(sizeof(struct chaos_interval) == 136, "chaos_interval");
+_Static_assert(sizeof(struct chaos_verdict) == 40, "chaos_verdict");
+_Static_assert(sizeof(struct chaos_sock) == 128, "chaos_sock");
+_Static_assert(sizeof(struct chaos_flow_key) == 32, "chaos_flow_key");
+
+#endif

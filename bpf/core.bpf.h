@@ -1,0 +1,558 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Maps, and the decision that every hook asks for: does a rule name this connection, and is its fault done now?
+ *
+ *	armed?     the control word holds our generation, else nothing happens
+ *	choose     the first rule that matches and is in force: kept with the connection until a rule ends or the
+ *	           schedule moves on
+ *	decide     the dice of `percent`, then the budget of max-hits and max-rate; counted, and told in an event
+ *
+ * Hooks know mechanics, this file knows meaning. Everything here is inlined into the hooks.
+ */
+#ifndef CORE_BPF_H
+#define CORE_BPF_H
+
+#include "bpf/kernel.h"
+#include "bpf/match.h"
+
+extern const volatile struct chaos_knobs knobs;
+extern __u32 epoch; /* how many rules have finished: what was chosen before is chosen again */
+
+#define MAP(map_type, map_name, key_type, value_type, entries)                                                         \
+	struct {                                                                                                       \
+		__uint(type, map_type);                                                                                \
+		__uint(max_entries, entries);                                                                          \
+		__type(key, key_type);                                                                                 \
+		__type(value, value_type);                                                                             \
+	} map_name __weak SEC(".maps")
+
+/* Shared by all loads, pinned. */
+MAP(BPF_MAP_TYPE_ARRAY, chaos_control, __u32, struct chaos_control, 1);
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC | BPF_F_CLONE);
+	__type(key, int);
+	__type(value, struct chaos_sock);
+} chaos_sock __weak SEC(".maps");
+
+/* Of one load; sizes are set to what it needs before it is loaded. */
+MAP(BPF_MAP_TYPE_ARRAY, chaos_rules, __u32, struct chaos_rule, CHAOS_MAX_RULES);
+MAP(BPF_MAP_TYPE_ARRAY, chaos_budgets, __u32, struct chaos_budget, CHAOS_MAX_RULES);
+MAP(BPF_MAP_TYPE_ARRAY, chaos_schedule, __u32, struct chaos_interval, CHAOS_MAX_INTERVALS);
+MAP(BPF_MAP_TYPE_ARRAY, chaos_intervals, __u32, __u32, 1); /* entries of chaos_schedule in use */
+MAP(BPF_MAP_TYPE_ARRAY, chaos_finished, __u32, struct chaos_finished, 1);
+MAP(BPF_MAP_TYPE_ARRAY, chaos_spread, __u32, struct chaos_spread, CHAOS_DISTRIBUTION_COUNT);
+MAP(BPF_MAP_TYPE_PERCPU_ARRAY, chaos_stats, __u32, struct chaos_stats, CHAOS_MAX_RULES);
+MAP(BPF_MAP_TYPE_PERCPU_ARRAY, chaos_totals, __u32, struct chaos_totals, 1);
+
+/* The matcher: what a packet or call is, to the set of rules that allow it. */
+MAP(BPF_MAP_TYPE_ARRAY, chaos_sets, __u32, struct chaos_vector, 65536);
+MAP(BPF_MAP_TYPE_HASH, chaos_pids, __u32, __u32, 65536);
+MAP(BPF_MAP_TYPE_HASH, chaos_cgroups, struct chaos_cgroup_key, __u32, 16384);
+MAP(BPF_MAP_TYPE_HASH, chaos_users, __u32, __u32, CHAOS_MAX_RULES);
+MAP(BPF_MAP_TYPE_HASH, chaos_comms, char[CHAOS_COMM_LEN], __u32, CHAOS_MAX_RULES);
+MAP(BPF_MAP_TYPE_HASH, chaos_comm_seen, char[CHAOS_COMM_LEN], struct chaos_comm_rules, 4096);
+MAP(BPF_MAP_TYPE_ARRAY, chaos_blank, __u32, struct chaos_comm_rules, 1); /* stays zero: new entries begin so */
+MAP(BPF_MAP_TYPE_ARRAY, chaos_patterns, __u32, struct chaos_patterns, 1);
+MAP(BPF_MAP_TYPE_ARRAY, chaos_pat_sets, __u32, __u32, CHAOS_MAX_PATTERNS);
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(max_entries, 65536);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct chaos_address_key);
+	__type(value, __u32);
+} chaos_hosts __weak SEC(".maps");
+MAP(BPF_MAP_TYPE_ARRAY, chaos_ports, __u32, __u32, 65536);
+
+MAP(BPF_MAP_TYPE_HASH, chaos_devices, struct chaos_device_key, __u32, 16384);
+MAP(BPF_MAP_TYPE_HASH, chaos_netns, __u64, __u32, 4096); /* prepared, or reported */
+MAP(BPF_MAP_TYPE_LRU_HASH, chaos_flows, struct chaos_flow_key, struct chaos_verdict, 16384);
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1024 * 1024);
+} chaos_events __weak SEC(".maps");
+
+#define always __attribute__((always_inline)) inline
+
+/* ---- small things ---------------------------------------------------------------------------------------- */
+
+static always __u64 now_ns(void)
+{
+	return bpf_ktime_get_boot_ns();
+}
+
+/* Also right where an interrupt on the same CPU counts in between. */
+static always void count(__u64 *counter)
+{
+	__sync_fetch_and_add(counter, 1);
+}
+
+static always struct chaos_stats *stats_of(__u32 rule)
+{
+	return bpf_map_lookup_elem(&chaos_stats, &rule);
+}
+
+static always struct chaos_rule *rule_of(__u32 rule)
+{
+	return bpf_map_lookup_elem(&chaos_rules, &rule);
+}
+
+static always bool armed(void)
+{
+	__u32 zero = 0;
+	struct chaos_control *control = bpf_map_lookup_elem(&chaos_control, &zero);
+
+	return control && control->generation == knobs.generation;
+}
+
+/* The finaliser of MurmurHash3: every bit of the input reaches every bit of the result. */
+static always __u64 mix(__u64 x)
+{
+	x ^= x >> 33;
+	x *= 0xff51afd7ed558ccdULL;
+	x ^= x >> 33;
+	x *= 0xc4ceb9fe1a85ec53ULL;
+	x ^= x >> 33;
+	return x;
+}
+
+/* Three numbers to one throw of the dice; the same numbers give the same throw. */
+static always __u64 throw(__u64 seed, __u64 a, __u64 b)
+{
+	return mix(seed ^ mix(a + 0x9e3779b97f4a7c15ULL) ^ mix(b + 0x632be59bd9b4e019ULL) * 3);
+}
+
+static always bool chance(__u64 thrown, __u32 ppm)
+{
+	return ((thrown >> 32) * 1000000) >> 32 < ppm;
+}
+
+/* ---- the connection in question --------------------------------------------------------------------------- */
+
+/* Addresses as the socket sees them: what the application named, before any NAT. */
+struct flow {
+	__u8 peer[16];
+	__u8 local[16];
+	__u16 peer_port;
+	__u16 local_port;
+	__u8 protocol; /* enum chaos_protocol */
+	__u8 side;
+	__u8 spared;
+	__u8 any_peer; /* the peer is not known: would any do? */
+};
+
+static always void map_ipv4(__u8 *to, __u32 address)
+{
+	__u32 *word = (__u32 *)to;
+
+	word[0] = 0;
+	word[1] = 0;
+	word[2] = bpf_htonl(0xffff);
+	word[3] = address;
+}
+
+static always bool is_ssh(const struct flow *f)
+{
+	return f->spared || (f->protocol == CHAOS_TCP && (f->peer_port == 22 || f->local_port == 22));
+}
+
+/* ---- choosing a rule -------------------------------------------------------------------------------------- */
+
+static always const struct chaos_vector *set_of(const __u32 *found, __u32 wildcard)
+{
+	__u32 set = found ? *found : wildcard;
+
+	return bpf_map_lookup_elem(&chaos_sets, &set);
+}
+
+static always void add_vector(struct chaos_vector *to, const struct chaos_vector *from)
+{
+	for (int w = 0; w < CHAOS_WORDS; w++)
+		to->word[w] |= from->word[w];
+}
+
+/*
+ * The rules for a process name that is seen for the first time: those of the name itself and of every pattern with a
+ * `*` that fits. Kept in chaos_comm_seen, so each name pays once; two CPUs may fill in the same, with the same.
+ */
+static __noinline __attribute__((unused)) int learn_comm(struct chaos_owner *owner)
+{
+	const struct chaos_vector *rules;
+	struct chaos_patterns *patterns;
+	struct chaos_comm_rules *all;
+	__u32 zero = 0;
+
+	patterns = bpf_map_lookup_elem(&chaos_patterns, &zero);
+	all = bpf_map_lookup_elem(&chaos_comm_seen, owner->comm);
+	rules = set_of(bpf_map_lookup_elem(&chaos_comms, owner->comm), knobs.wildcard[CHAOS_DIM_COMM]);
+	if (!patterns || !all || !rules)
+		return 0;
+	add_vector(&all->rules, rules);
+	for (__u32 w = 0; w < CHAOS_PATTERN_WORDS; w++) {
+		__u64 hits = pattern_word(patterns, owner->comm, w);
+
+		for (__u32 lane = 0; lane < 4; lane++) {
+			__u32 pattern = 4 * w + lane;
+
+			if (!(hits >> (16 * lane) & 0xffff))
+				continue;
+			rules = set_of(bpf_map_lookup_elem(&chaos_pat_sets, &pattern), 0);
+			if (rules)
+				add_vector(&all->rules, rules);
+		}
+	}
+	all->ready = 1;
+	return 0;
+}
+
+/*
+ * Called where a process is met (owner.bpf.h), so that the matcher finds its name looked at already: for patterns that
+ * look-up is all there is on the packet's path.
+ */
+static always void meet_comm(struct chaos_owner *owner)
+{
+	struct chaos_comm_rules *seen;
+	void *blank;
+	__u32 zero = 0;
+
+	if (!knobs.patterns)
+		return;
+	seen = bpf_map_lookup_elem(&chaos_comm_seen, owner->comm);
+	if (seen && seen->ready)
+		return;
+	blank = bpf_map_lookup_elem(&chaos_blank, &zero);
+	if (!seen && blank)
+		bpf_map_update_elem(&chaos_comm_seen, owner->comm, blank, BPF_NOEXIST);
+	learn_comm(owner);
+}
+
+static always const struct chaos_vector *comm_rules(struct chaos_owner *owner)
+{
+	if (knobs.patterns) {
+		struct chaos_comm_rules *seen = bpf_map_lookup_elem(&chaos_comm_seen, owner->comm);
+
+		if (seen)
+			return &seen->rules;
+	}
+	return set_of(bpf_map_lookup_elem(&chaos_comms, owner->comm), knobs.wildcard[CHAOS_DIM_COMM]);
+}
+
+static always const struct chaos_vector *host_rules(const struct flow *f)
+{
+	struct chaos_address_key key = { .prefix_len = 128 };
+
+	if (f->any_peer)
+		return set_of(NULL, knobs.everything);
+	__builtin_memcpy(key.address, f->side == CHAOS_SIDE_SERVER ? f->local : f->peer, sizeof(key.address));
+	return set_of(bpf_map_lookup_elem(&chaos_hosts, &key), knobs.wildcard[CHAOS_DIM_ADDRESS]);
+}
+
+static always const struct chaos_vector *port_rules(const struct flow *f)
+{
+	__u32 port = f->side == CHAOS_SIDE_SERVER ? f->local_port : f->peer_port;
+
+	if (f->any_peer)
+		return set_of(NULL, knobs.everything);
+	return set_of(bpf_map_lookup_elem(&chaos_ports, &port), knobs.wildcard[CHAOS_DIM_PORT]);
+}
+
+/*
+ * The present interval of the schedule: the first that ends after `now`. NULL: the last has passed. How many there are
+ * comes from a map: a number known at load would have the verifier follow every path of the search tree.
+ */
+static always const struct chaos_interval *interval_at(__u64 now)
+{
+	__u32 zero = 0, first = 0, *intervals = bpf_map_lookup_elem(&chaos_intervals, &zero), last;
+
+	if (!intervals)
+		return NULL;
+	last = *intervals;
+	for (int i = 0; i < 13; i++) { /* 2^13 > CHAOS_MAX_INTERVALS */
+		__u32 middle = (first + last) / 2;
+		struct chaos_interval *interval;
+
+		if (first >= last)
+			break;
+		interval = bpf_map_lookup_elem(&chaos_schedule, &middle);
+		if (!interval)
+			return NULL;
+		if (interval->until_ns > now)
+			last = middle;
+		else
+			first = middle + 1;
+	}
+	return bpf_map_lookup_elem(&chaos_schedule, &first);
+}
+
+struct choice {
+	__u32 rule;	      /* CHAOS_NO_RULE: none now */
+	__u64 valid_until_ns; /* ~0: none ever */
+};
+
+/* Fills in every dimension; false when a set is missing, which does not happen in a configuration that was loaded. */
+static always bool look_up(struct matcher *m, struct flow *f, struct chaos_owner *owner)
+{
+	struct chaos_cgroup_key cgroup = { .id = owner->cgroup_id };
+	__u32 kind = f->protocol * CHAOS_SIDE_COUNT + f->side;
+
+	if (kind >= CHAOS_KIND_COUNT)
+		return false;
+	m->kind = set_of(NULL, knobs.kind[kind]);
+	m->by[CHAOS_DIM_COMM] = comm_rules(owner);
+	m->by[CHAOS_DIM_PID] = set_of(bpf_map_lookup_elem(&chaos_pids, &owner->pid), knobs.wildcard[CHAOS_DIM_PID]);
+	m->by[CHAOS_DIM_CGROUP] =
+		set_of(bpf_map_lookup_elem(&chaos_cgroups, &cgroup), knobs.wildcard[CHAOS_DIM_CGROUP]);
+	m->by[CHAOS_DIM_USER] = set_of(bpf_map_lookup_elem(&chaos_users, &owner->uid), knobs.wildcard[CHAOS_DIM_USER]);
+	m->by[CHAOS_DIM_ADDRESS] = host_rules(f);
+	m->by[CHAOS_DIM_PORT] = port_rules(f);
+	return m->kind && m->by[CHAOS_DIM_PID] && m->by[CHAOS_DIM_CGROUP] && m->by[CHAOS_DIM_COMM] &&
+	       m->by[CHAOS_DIM_USER] && m->by[CHAOS_DIM_ADDRESS] && m->by[CHAOS_DIM_PORT];
+}
+
+static always void choose(struct flow *f, struct chaos_owner *owner, struct choice *choice)
+{
+	const struct chaos_interval *interval;
+	struct chaos_finished *finished;
+	__u32 zero = 0, found_at = 0;
+	__u64 ever = 0, found = 0;
+	struct matcher m;
+
+	choice->rule = CHAOS_NO_RULE;
+	choice->valid_until_ns = ~0ULL;
+	finished = bpf_map_lookup_elem(&chaos_finished, &zero);
+	interval = interval_at(now_ns());
+	if (!finished || !interval || !look_up(&m, f, owner))
+		return;
+	for (int w = 0; w < CHAOS_WORDS; w++) {
+		__u64 word = match_word(&m, w);
+
+		ever |= word;
+		found = word & interval->active.word[w] & ~finished->rules.word[w];
+		found_at = w;
+		if (found)
+			break;
+	}
+	if (ever)
+		choice->valid_until_ns = interval->until_ns;
+	if (found)
+		choice->rule = found_at * 64 + lowest_bit(found);
+}
+
+/* SSH is how people get back in: a rule that does not name it in words lets it be, and this is counted. */
+static always bool spares(const struct flow *f, __u32 rule)
+{
+	struct chaos_stats *stats = stats_of(rule);
+	struct chaos_rule *r = rule_of(rule);
+
+	if (!r || !stats || r->flags & CHAOS_RULE_INCLUDE_SSH)
+		return false;
+	if (!f->any_peer) {
+		count(&stats->matched);
+		count(&stats->skipped[CHAOS_SKIP_SSH]);
+	}
+	return true;
+}
+
+/* Numbers the connections of a rule from 1: what the dice are thrown for. */
+static always __u64 number_connection(__u32 rule)
+{
+	struct chaos_budget *budget = bpf_map_lookup_elem(&chaos_budgets, &rule);
+	__u64 number;
+
+	if (!budget)
+		return 0;
+	bpf_spin_lock(&budget->lock);
+	number = ++budget->connections;
+	bpf_spin_unlock(&budget->lock);
+	return number;
+}
+
+/* Fills in a verdict for a connection that has none, or whose verdict is out of date. */
+static __noinline __attribute__((unused)) int choose_verdict(struct flow *f, struct chaos_owner *owner, struct chaos_verdict *v)
+{
+	struct chaos_totals *totals;
+	struct choice choice = {};
+	__u32 zero = 0, new_epoch = epoch;
+
+	choose(f, owner, &choice);
+	totals = bpf_map_lookup_elem(&chaos_totals, &zero);
+	if (totals) {
+		count(&totals->decisions);
+		if (!owner->pid)
+			count(&totals->unowned);
+	}
+	if (choice.rule != CHAOS_NO_RULE && is_ssh(f) && spares(f, choice.rule))
+		choice.rule = CHAOS_NO_RULE;
+	if (v->generation != knobs.generation || v->rule != choice.rule) {
+		v->connection = choice.rule == CHAOS_NO_RULE || f->any_peer ? 0 : number_connection(choice.rule);
+		v->rule = choice.rule;
+		v->decided = 0;
+		v->inject = 0;
+		v->request = 0;
+		v->hold_until_mono_ns = 0;
+	}
+	v->valid_until_ns = choice.valid_until_ns;
+	v->epoch = new_epoch;
+	v->generation = knobs.generation;
+	return 0;
+}
+
+/* Can the verdict be used as it is? One comparison for the many connections that no rule can ever name. */
+static always bool verdict_holds(const struct chaos_verdict *v)
+{
+	if (v->generation != knobs.generation)
+		return false;
+	if (v->valid_until_ns == ~0ULL)
+		return true;
+	return v->epoch == epoch && now_ns() < v->valid_until_ns;
+}
+
+/* ---- deciding --------------------------------------------------------------------------------------------- */
+
+/* Takes a rule out of the game for good, and has every connection choose again. */
+static always void finish_rule(__u32 rule)
+{
+	struct chaos_finished *finished;
+	__u32 zero = 0;
+
+	finished = bpf_map_lookup_elem(&chaos_finished, &zero);
+	if (!finished || rule >= CHAOS_MAX_RULES)
+		return;
+	bpf_spin_lock(&finished->lock);
+	finished->rules.word[(rule / 64) & (CHAOS_WORDS - 1)] |= 1ULL << (rule % 64);
+	bpf_spin_unlock(&finished->lock);
+	__sync_fetch_and_add(&epoch, 1);
+}
+
+/* The sliding window of max-rate; under the lock. */
+static always bool rate_allows(struct chaos_budget *b, __u64 now)
+{
+	__u32 next;
+
+	if (b->slot_used && b->slot_used < b->slot_faults) {
+		b->slot_used++;
+		return true;
+	}
+	next = b->slot + 1;
+	if (next >= b->slots)
+		next = 0;
+	next &= CHAOS_RATE_SLOTS - 1;
+	if (b->recent[next] && now - b->recent[next] < b->window_ns)
+		return false;
+	b->recent[next] = now;
+	b->slot = next;
+	b->slot_used = 1;
+	return true;
+}
+
+#define TAKEN CHAOS_SKIP_COUNT
+
+/* Spends one fault of a rule, exactly on all CPUs together. Returns TAKEN, or why not. */
+static always __u32 take(__u32 rule, const struct chaos_rule *r)
+{
+	struct chaos_budget *b;
+	__u32 answer = TAKEN;
+	bool last = false;
+	__u64 now;
+
+	if (!r->max_hits && !r->rate_window_ns)
+		return TAKEN;
+	b = bpf_map_lookup_elem(&chaos_budgets, &rule);
+	if (!b)
+		return CHAOS_SKIP_MAX_HITS;
+	now = now_ns();
+	bpf_spin_lock(&b->lock);
+	if (b->max_hits && b->used >= b->max_hits) {
+		answer = CHAOS_SKIP_MAX_HITS;
+	} else if (b->window_ns && !rate_allows(b, now)) {
+		answer = CHAOS_SKIP_MAX_RATE;
+	} else {
+		b->used++;
+		last = b->max_hits && b->used == b->max_hits;
+	}
+	bpf_spin_unlock(&b->lock);
+	if (last)
+		finish_rule(rule);
+	return answer;
+}
+
+/* Tells what was done; without room the event is dropped and counted. */
+static always void tell(__u32 rule, const struct flow *f, const struct chaos_owner *owner,
+			const struct chaos_verdict *v, __u32 fault, __u64 delay_ns, __s32 error)
+{
+	struct chaos_totals *totals;
+	struct chaos_event *e;
+	__u32 zero = 0;
+
+	e = bpf_ringbuf_reserve(&chaos_events, sizeof(*e), 0);
+	if (!e) {
+		totals = bpf_map_lookup_elem(&chaos_totals, &zero);
+		if (totals)
+			count(&totals->events_dropped);
+		return;
+	}
+	__builtin_memset(e, 0, sizeof(*e));
+	e->time_ns = now_ns();
+	e->cgroup_id = owner->cgroup_id;
+	e->delay_ns = delay_ns;
+	e->connection = v->connection;
+	e->generation = knobs.generation;
+	e->rule = rule;
+	e->pid = owner->pid;
+	e->uid = owner->uid;
+	e->request = v->request;
+	e->error = error;
+	__builtin_memcpy(e->peer, f->peer, sizeof(e->peer));
+	__builtin_memcpy(e->local, f->local, sizeof(e->local));
+	e->peer_port = f->peer_port;
+	e->local_port = f->local_port;
+	e->fault = fault;
+	e->protocol = f->protocol;
+	e->side = f->side;
+	e->kind = CHAOS_EVENT_FAULT;
+	__builtin_memcpy(e->comm, owner->comm, sizeof(e->comm));
+	bpf_ringbuf_submit(e, 0);
+}
+
+/*
+ * Is the fault done, this time? Counts it as matched and as injected or skipped. `unit` is the throw for whatever
+ * `per` names; `possible` is false when the mechanism is missing here.
+ */
+static always bool decide(__u32 rule, const struct chaos_rule *r, struct chaos_stats *stats, __u32 fault, __u64 unit,
+			  bool possible)
+{
+	__u32 reason;
+
+	count(&stats->matched);
+	if (!chance(unit, r->percent_ppm))
+		reason = CHAOS_SKIP_PERCENT;
+	else if (!possible)
+		reason = CHAOS_SKIP_DEVICE;
+	else
+		reason = take(rule, r);
+	if (reason == TAKEN && (r->flags & CHAOS_RULE_OBSERVE))
+		reason = CHAOS_SKIP_OBSERVE;
+	if (reason != TAKEN) {
+		if (reason < CHAOS_SKIP_COUNT)
+			count(&stats->skipped[reason]);
+		return false;
+	}
+	count(&stats->injected);
+	if (fault < CHAOS_FAULT_COUNT)
+		count(&stats->faults[fault]);
+	return true;
+}
+
+/* The throw that `percent` looks at. */
+static always __u64 unit_throw(const struct chaos_rule *r, const struct chaos_verdict *v, __u32 packet)
+{
+	__u64 unit = 0;
+
+	if (r->per == CHAOS_PER_REQUEST)
+		unit = v->request + 1ULL;
+	else if (r->per == CHAOS_PER_PACKET)
+		unit = packet + 1ULL;
+	return throw(r->seed, v->connection, unit);
+}
+
+#endif

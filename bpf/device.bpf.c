@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What has to be done to a packet at a device (tc): lose it below the socket, turn it into a reset, or send a copy that
+ * may wait. Nothing is decided here for packets that leave: the socket hook has marked them. For packets that arrive
+ * only `reset` is decided here, since tc runs before the socket hook and a packet cannot be changed there.
+ *
+ * Every packet that is not ours goes on to whatever else is attached (TC_ACT_UNSPEC ends no chain).
+ */
+#include "bpf/packet.bpf.h"
+
+/* No device has this index: a packet redirected there is freed, and its sender told that it left. */
+#define NOWHERE 0x7fffffff
+
+/* The copy of a held packet passes through here again, on the same CPU, before bpf_clone_redirect returns. */
+struct held_copy {
+	__u64 until_mono_ns;
+};
+MAP(BPF_MAP_TYPE_PERCPU_ARRAY, chaos_copy, __u32, struct held_copy, 1);
+
+/*
+ * Where the network header begins: tunnels have no Ethernet header in front. Both readings are compared, since a
+ * program cannot ask.
+ */
+static always __s32 network_offset(struct __sk_buff *skb)
+{
+	__u64 here[2], there[2];
+
+	if (!load(skb, 0, there, sizeof(there)))
+		return -1;
+	if (bpf_skb_load_bytes(skb, ETH_HLEN, here, sizeof(here)) == 0 && here[0] == there[0] && here[1] == there[1])
+		return ETH_HLEN;
+	if (bpf_skb_load_bytes(skb, 0, here, sizeof(here)) == 0 && here[0] == there[0] && here[1] == there[1])
+		return 0;
+	return -1;
+}
+
+static always bool swap(struct __sk_buff *skb, __u32 offset, __u32 size)
+{
+	__u8 a[16], b[16];
+
+	if (size > sizeof(a))
+		return false;
+	return !bpf_skb_load_bytes(skb, offset, a, size) && !bpf_skb_load_bytes(skb, offset + size, b, size) &&
+	       !bpf_skb_store_bytes(skb, offset, b, size, 0) && !bpf_skb_store_bytes(skb, offset + size, a, size, 0);
+}
+
+static always bool store_tcp(struct __sk_buff *skb, __u32 transport, __u32 field, __u32 from, __u32 to, __u32 size)
+{
+	const __u32 checksum = transport + offsetof(struct tcp_header, checksum);
+
+	return !bpf_l4_csum_replace(skb, checksum, from, to, size) &&
+	       !bpf_skb_store_bytes(skb, transport + field, &to, size, 0);
+}
+
+/* Makes a segment a RST that carries the same sequence numbers. The payload stays: a RST may have one. */
+static always bool set_reset_flags(struct __sk_buff *skb, __u32 transport)
+{
+	const __u32 field = offsetof(struct tcp_header, length);
+	__u16 word, from, to;
+
+	if (bpf_skb_load_bytes(skb, transport + field, &word, sizeof(word)))
+		return false;
+	from = word;
+	to = (word & bpf_htons(0xff00)) | bpf_htons(TCP_RST | TCP_ACK);
+	return !bpf_l4_csum_replace(skb, transport + offsetof(struct tcp_header, checksum), from, to, sizeof(to)) &&
+	       !bpf_skb_store_bytes(skb, transport + field, &to, sizeof(to), 0);
+}
+
+/*
+ * Turns a segment around: the peer's RST, with the number that the sender expects next. Swapping addresses and ports
+ * leaves every checksum as it is.
+ */
+static always bool turn_into_reset(struct __sk_buff *skb, __u32 network, const struct packet *p)
+{
+	__u32 transport = network + p->transport;
+	__u32 seq = p->ack, ack = p->seq + p->payload + !!(p->tcp_flags & (TCP_SYN | TCP_FIN));
+
+	if (!set_reset_flags(skb, transport) ||
+	    !store_tcp(skb, transport, offsetof(struct tcp_header, seq), bpf_htonl(p->seq), bpf_htonl(seq), 4) ||
+	    !store_tcp(skb, transport, offsetof(struct tcp_header, ack), bpf_htonl(p->ack), bpf_htonl(ack), 4))
+		return false;
+	if (!swap(skb, transport, 2))
+		return false;
+	if (p->ipv6)
+		return swap(skb, network + offsetof(struct ipv6_header, source), 16);
+	return swap(skb, network + offsetof(struct ipv4_header, source), 4);
+}
+
+/* Hands a packet that was turned around back to its sender. */
+static always int send_back(struct __sk_buff *skb, __u32 network)
+{
+	/* lo brings it back by itself; redirected, it would lose its route and 127.0.0.1 be a martian. */
+	if (skb->ifindex == LOOPBACK_IFINDEX)
+		return TC_ACT_UNSPEC;
+	if (network == ETH_HLEN && !swap(skb, 0, 6))
+		return bpf_redirect(NOWHERE, 0);
+	return bpf_redirect(skb->ifindex, BPF_F_INGRESS);
+}
+
+static always int reset(struct __sk_buff *skb, bool peer)
+{
+	__s32 network = network_offset(skb);
+	struct packet p = {};
+
+	if (network < 0 || !parse(skb, &p) || p.protocol != CHAOS_TCP)
+		return bpf_redirect(NOWHERE, 0);
+	if (peer)
+		return set_reset_flags(skb, network + p.transport) ? TC_ACT_UNSPEC : bpf_redirect(NOWHERE, 0);
+	if (!turn_into_reset(skb, network, &p))
+		return bpf_redirect(NOWHERE, 0);
+	return send_back(skb, network);
+}
+
+/*
+ * `per: packet`: a packet that waits in fq still counts against its socket, which then may send two at a time only
+ * (TCP small queues) and crawls. A copy has no socket; the original ends here as if it had left.
+ */
+static always int hold_copy(struct __sk_buff *skb)
+{
+	__u32 zero = 0;
+	struct held_copy *copy = bpf_map_lookup_elem(&chaos_copy, &zero);
+
+	if (!copy)
+		return TC_ACT_UNSPEC;
+	copy->until_mono_ns = skb->tstamp;
+	bpf_clone_redirect(skb, skb->ifindex, 0);
+	copy->until_mono_ns = 0;
+	return bpf_redirect(NOWHERE, 0);
+}
+
+static always void restore_mark(struct __sk_buff *skb)
+{
+	struct bpf_sock *sk = skb->sk;
+
+	sk = sk ? bpf_sk_fullsock(sk) : NULL;
+	skb->mark = sk ? sk->mark : 0;
+}
+
+/* Is this the copy that hold_copy() is sending? */
+static always bool is_held_copy(struct __sk_buff *skb)
+{
+	__u32 zero = 0;
+	struct held_copy *copy;
+
+	copy = bpf_map_lookup_elem(&chaos_copy, &zero);
+	if (!copy || !copy->until_mono_ns)
+		return false;
+	skb->tstamp = copy->until_mono_ns;
+	copy->until_mono_ns = 0;
+	return true;
+}
+
+SEC("tc")
+int chaos_tc_out(struct __sk_buff *skb)
+{
+	__u32 mark = skb->mark;
+
+	if ((mark & MARK_MASK) != MARK) {
+		is_held_copy(skb);
+		return TC_ACT_UNSPEC;
+	}
+	if (!armed())
+		return TC_ACT_UNSPEC;
+	restore_mark(skb);
+	switch (mark & ~MARK_MASK) {
+	case MARK_DROP:
+		return bpf_redirect(NOWHERE, 0);
+	case MARK_RESET:
+		return reset(skb, false);
+	case MARK_RESET_PEER:
+		return reset(skb, true);
+	case MARK_HOLD:
+		return hold_copy(skb);
+	default:
+		return TC_ACT_UNSPEC;
+	}
+}
+
+/* ---- arriving: reset only --------------------------------------------------------------------------------------- */
+
+static always struct bpf_sock *find_socket(struct __sk_buff *skb, const struct packet *p)
+{
+	struct bpf_sock_tuple tuple = {};
+
+	if (p->ipv6) {
+		__builtin_memcpy(tuple.ipv6.saddr, p->source, 16);
+		__builtin_memcpy(tuple.ipv6.daddr, p->destination, 16);
+		tuple.ipv6.sport = bpf_htons(p->source_port);
+		tuple.ipv6.dport = bpf_htons(p->destination_port);
+		return bpf_skc_lookup_tcp(skb, &tuple, sizeof(tuple.ipv6), BPF_F_CURRENT_NETNS, 0);
+	}
+	__builtin_memcpy(&tuple.ipv4.saddr, p->source + 12, 4);
+	__builtin_memcpy(&tuple.ipv4.daddr, p->destination + 12, 4);
+	tuple.ipv4.sport = bpf_htons(p->source_port);
+	tuple.ipv4.dport = bpf_htons(p->destination_port);
+	return bpf_skc_lookup_tcp(skb, &tuple, sizeof(tuple.ipv4), BPF_F_CURRENT_NETNS, 0);
+}
+
+/* Decides for a payload packet that arrives at a socket. Connections that are new here get their verdict later, at the
+ * socket hook; a reply always comes after one. */
+static always bool resets_arriving(struct chaos_sock *s, const struct packet *p)
+{
+	const __u8 bit = 1 << CHAOS_RESET;
+	struct chaos_verdict *v = &s->verdict;
+	struct chaos_stats *stats;
+	struct chaos_rule *r;
+	struct flow f = {};
+	__u8 wanted;
+	bool first;
+
+	f.side = s->side;
+	f.spared = s->spared;
+	f.protocol = CHAOS_TCP;
+	flow_of_packet(&f, p, false);
+	if (s->listener)
+		return false;
+	if (!verdict_holds(v))
+		choose_verdict(&f, &s->owner, v);
+	if (v->rule == CHAOS_NO_RULE)
+		return false;
+	stats = stats_of(v->rule);
+	r = rule_of(v->rule);
+	if (!stats || !r || !(r->faults & bit))
+		return false;
+	if (v->inject & bit)
+		goto hit;
+	wanted = direction(s->side, false);
+	if (!(r->directions & wanted))
+		return false;
+	/* A server that resets both directions does so when it replies, see resets_here() in socket.bpf.c. */
+	if (r->directions == CHAOS_BOTH && s->side == CHAOS_SIDE_SERVER)
+		return false;
+	if (r->per == CHAOS_PER_REQUEST && s->answers != s->answers_seen)
+		return false; /* not the first packet of this reply */
+	if (r->per == CHAOS_PER_CONNECTION) {
+		bpf_spin_lock(&s->lock);
+		first = !(v->decided & bit);
+		v->decided |= bit;
+		bpf_spin_unlock(&s->lock);
+		if (!first)
+			return false;
+	}
+	if (!decide(v->rule, r, stats, CHAOS_RESET, unit_throw(r, v, s->packet), true))
+		return false;
+	bpf_spin_lock(&s->lock);
+	v->inject |= bit;
+	bpf_spin_unlock(&s->lock);
+	tell(v->rule, &f, &s->owner, v, CHAOS_RESET, 0, 0);
+hit:
+	count(&stats->packets);
+	return true;
+}
+
+static always int arriving(struct __sk_buff *skb)
+{
+	struct chaos_sock *s;
+	struct packet p = {};
+	struct bpf_sock *sk, *full;
+	bool hit = false;
+	__s32 network;
+
+	if (!parse(skb, &p) || p.protocol != CHAOS_TCP || !p.payload || p.tcp_flags & (TCP_RST | TCP_SYN))
+		return TC_ACT_UNSPEC;
+	sk = find_socket(skb, &p);
+	if (!sk)
+		return TC_ACT_UNSPEC;
+	full = bpf_sk_fullsock(sk);
+	s = full && full->state != BPF_TCP_LISTEN ? bpf_sk_storage_get(&chaos_sock, full, NULL, 0) : NULL;
+	if (s)
+		hit = resets_arriving(s, &p);
+	bpf_sk_release(sk);
+	if (!hit)
+		return TC_ACT_UNSPEC;
+	network = network_offset(skb);
+	if (network < 0 || !set_reset_flags(skb, network + p.transport))
+		return bpf_redirect(NOWHERE, 0);
+	return TC_ACT_UNSPEC;
+}
+
+SEC("tc")
+int chaos_tc_in(struct __sk_buff *skb)
+{
+	if (!armed())
+		return TC_ACT_UNSPEC;
+	return arriving(skb);
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Who owns a socket, written down where the kernel knows: in the context of the process that opens or binds it. */
+#ifndef OWNER_BPF_H
+#define OWNER_BPF_H
+
+#include "bpf/core.bpf.h"
+
+/*
+ * The name of the process, not of the thread: run-times name their threads at will, people look at `ps`. Kernels that
+ * do not offer the current task to cgroup hooks give the thread's.
+ */
+static always void current_comm(char *comm)
+{
+	if (knobs.leader_comm) {
+		struct task_struct *task = (void *)bpf_get_current_task();
+		struct task_struct *leader = NULL;
+
+		bpf_probe_read_kernel(&leader, sizeof(leader), __builtin_preserve_access_index(&task->group_leader));
+		if (bpf_probe_read_kernel(comm, CHAOS_COMM_LEN, __builtin_preserve_access_index(&leader->comm)) == 0)
+			return;
+	}
+	bpf_get_current_comm(comm, CHAOS_COMM_LEN);
+}
+
+/* Bytes behind the first NUL are whatever was there: names are compared whole, so clear them. */
+static always void trim_comm(char *comm)
+{
+	bool ended = false;
+
+	for (int i = 0; i < CHAOS_COMM_LEN; i++) {
+		if (!comm[i] || i == CHAOS_COMM_LEN - 1)
+			ended = true;
+		if (ended)
+			comm[i] = 0;
+	}
+}
+
+/* Fills in everything but the namespace. Only where `current` is the owner. */
+static always void current_owner(struct chaos_owner *owner)
+{
+	owner->cgroup_id = bpf_get_current_cgroup_id();
+	owner->pid = bpf_get_current_pid_tgid() >> 32;
+	owner->uid = (__u32)bpf_get_current_uid_gid();
+	current_comm(owner->comm);
+	trim_comm(owner->comm);
+	meet_comm(owner);
+}
+
+/* The state kept with a socket, made when there is none. */
+static always struct chaos_sock *sock_state(struct bpf_sock *sk)
+{
+	return bpf_sk_storage_get(&chaos_sock, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
+}
+
+/*
+ * A process opened a socket in a namespace where nothing is prepared (a container that started after the load): whoever
+ * reads events will prepare it. Told once for each namespace.
+ */
+static always void report_netns(const struct chaos_owner *owner)
+{
+	struct chaos_event *e;
+	__u32 reported = 0;
+
+	if (!owner->netns || bpf_map_lookup_elem(&chaos_netns, &owner->netns))
+		return;
+	if (bpf_map_update_elem(&chaos_netns, &owner->netns, &reported, BPF_NOEXIST))
+		return;
+	e = bpf_ringbuf_reserve(&chaos_events, sizeof(*e), 0);
+	if (!e) {
+		bpf_map_delete_elem(&chaos_netns, &owner->netns);
+		return;
+	}
+	__builtin_memset(e, 0, sizeof(*e));
+	e->time_ns = now_ns();
+	e->kind = CHAOS_EVENT_NEW_NETNS;
+	e->generation = knobs.generation;
+	e->pid = owner->pid;
+	e->connection = owner->netns;
+	bpf_ringbuf_submit(e, 0);
+}
+
+#endif

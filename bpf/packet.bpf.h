@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Reading packets, and what the socket hooks and the device hooks say to each other. */
+#ifndef PACKET_BPF_H
+#define PACKET_BPF_H
+
+#include "bpf/owner.bpf.h"
+
+/*
+ * A packet that a device hook must deal with carries this in skb->mark from the socket hook (after routing and netfilter,
+ * so nobody else looks at it) to tc on the same device, where the socket's own mark is put back.
+ */
+#define MARK 0xc4a05000
+#define MARK_MASK 0xfffff000
+enum mark_action {
+	MARK_DROP = 1,	/* lose it, and let the sender believe that it left */
+	MARK_RESET,	/* turn it into the peer's RST for the sender */
+	MARK_RESET_PEER, /* turn it into the sender's RST for the peer */
+	MARK_HOLD,	/* delay it by skb->tstamp, without its socket */
+};
+
+#define TCP_FIN 0x01
+#define TCP_SYN 0x02
+#define TCP_RST 0x04
+#define TCP_PSH 0x08
+#define TCP_ACK 0x10
+
+/* An IP packet's transport header, from skb->data of a cgroup hook or from the network header of a tc hook. */
+struct packet {
+	__u8 source[16];
+	__u8 destination[16];
+	__u32 transport;	/* offset from the network header */
+	__u32 payload;		/* bytes of TCP or UDP payload */
+	__u32 payload_offset;	/* from the network header */
+	__u32 seq, ack;
+	__u16 source_port, destination_port;
+	__u8 protocol;		/* enum chaos_protocol */
+	__u8 tcp_flags;
+	__u8 ipv6;
+	__u8 pad;
+};
+
+struct ipv4_header {
+	__u8 version_length;
+	__u8 tos;
+	__be16 total_length;
+	__be16 id;
+	__be16 fragment;
+	__u8 ttl;
+	__u8 protocol;
+	__be16 checksum;
+	__be32 source;
+	__be32 destination;
+};
+
+struct ipv6_header {
+	__be32 version_flow;
+	__be16 payload_length;
+	__u8 next_header;
+	__u8 hop_limit;
+	__u8 source[16];
+	__u8 destination[16];
+};
+
+struct tcp_header {
+	__be16 source;
+	__be16 destination;
+	__be32 seq;
+	__be32 ack;
+	__u8 length; /* upper four bits, in words */
+	__u8 flags;
+	__be16 window;
+	__be16 checksum;
+	__be16 urgent;
+};
+
+struct udp_header {
+	__be16 source;
+	__be16 destination;
+	__be16 length;
+	__be16 checksum;
+};
+
+#define IP_FRAGMENT_OFFSET 0x1fff
+#define IPV6_HOP_BY_HOP 0
+#define IPV6_ROUTING 43
+#define IPV6_FRAGMENT 44
+#define IPV6_DESTINATION 60
+
+/* From the network header, whatever hook this is. */
+static always bool load(struct __sk_buff *skb, __u32 offset, void *to, __u32 size)
+{
+	return bpf_skb_load_bytes_relative(skb, offset, to, size, BPF_HDR_START_NET) == 0;
+}
+
+static always bool parse_ipv4(struct __sk_buff *skb, struct packet *p, __u8 *protocol, __u32 *end)
+{
+	struct ipv4_header ip;
+
+	if (!load(skb, 0, &ip, sizeof(ip)) || ip.version_length >> 4 != 4)
+		return false;
+	if (ip.fragment & bpf_htons(IP_FRAGMENT_OFFSET)) /* not the first: no ports in it */
+		return false;
+	map_ipv4(p->source, ip.source);
+	map_ipv4(p->destination, ip.destination);
+	p->transport = (ip.version_length & 0xf) * 4;
+	*protocol = ip.protocol;
+	*end = bpf_ntohs(ip.total_length);
+	return true;
+}
+
+static always bool parse_ipv6(struct __sk_buff *skb, struct packet *p, __u8 *protocol, __u32 *end)
+{
+	struct ipv6_header ip;
+	__u8 next;
+
+	if (!load(skb, 0, &ip, sizeof(ip)) || bpf_ntohl(ip.version_flow) >> 28 != 6)
+		return false;
+	__builtin_memcpy(p->source, ip.source, 16);
+	__builtin_memcpy(p->destination, ip.destination, 16);
+	p->ipv6 = 1;
+	p->transport = sizeof(ip);
+	*end = ip.payload_length ? sizeof(ip) + bpf_ntohs(ip.payload_length) : 0;
+	next = ip.next_header;
+	for (int i = 0; i < 4; i++) {
+		__u8 extension[2];
+
+		if (next != IPV6_HOP_BY_HOP && next != IPV6_ROUTING && next != IPV6_DESTINATION)
+			break;
+		if (!load(skb, p->transport, extension, sizeof(extension)))
+			return false;
+		next = extension[0];
+		p->transport += (extension[1] + 1) * 8;
+	}
+	*protocol = next;
+	return next != IPV6_FRAGMENT;
+}
+
+/* False for what is neither TCP nor UDP, or not whole. */
+static always bool parse(struct __sk_buff *skb, struct packet *p)
+{
+	__u32 end = 0;
+	__u8 protocol = 0;
+
+	if (skb->protocol == bpf_htons(ETH_P_IP)) {
+		if (!parse_ipv4(skb, p, &protocol, &end))
+			return false;
+	} else if (skb->protocol == bpf_htons(ETH_P_IPV6)) {
+		if (!parse_ipv6(skb, p, &protocol, &end))
+			return false;
+	} else {
+		return false;
+	}
+	if (protocol == IPPROTO_TCP) {
+		struct tcp_header tcp;
+
+		if (!load(skb, p->transport, &tcp, sizeof(tcp)))
+			return false;
+		p->protocol = CHAOS_TCP;
+		p->source_port = bpf_ntohs(tcp.source);
+		p->destination_port = bpf_ntohs(tcp.destination);
+		p->seq = bpf_ntohl(tcp.seq);
+		p->ack = bpf_ntohl(tcp.ack);
+		p->tcp_flags = tcp.flags;
+		p->payload_offset = p->transport + (tcp.length >> 4) * 4;
+	} else if (protocol == IPPROTO_UDP) {
+		struct udp_header udp;
+
+		if (!load(skb, p->transport, &udp, sizeof(udp)))
+			return false;
+		p->protocol = CHAOS_UDP;
+		p->source_port = bpf_ntohs(udp.source);
+		p->destination_port = bpf_ntohs(udp.destination);
+		p->payload_offset = p->transport + sizeof(udp);
+	} else {
+		return false;
+	}
+	if (!end || end > skb->len) /* BIG TCP says 0; padding of short frames lies beyond `end` */
+		end = skb->len;
+	p->payload = end > p->payload_offset ? end - p->payload_offset : 0;
+	return true;
+}
+
+/* Is sequence number a beyond b? */
+static always bool after(__u32 a, __u32 b)
+{
+	return (__s32)(a - b) > 0;
+}
+
+static always void copy16(__u8 *to, const __u8 *from)
+{
+	__builtin_memcpy(to, from, 16);
+}
+
+/* The flow as the socket has it: before NAT, and the same whatever packet comes along. */
+static always void flow_of_sock(struct flow *f, struct bpf_sock *sk)
+{
+	if (sk->family == AF_INET6) {
+		__u32 *peer = (__u32 *)f->peer, *local = (__u32 *)f->local;
+
+		peer[0] = sk->dst_ip6[0];
+		peer[1] = sk->dst_ip6[1];
+		peer[2] = sk->dst_ip6[2];
+		peer[3] = sk->dst_ip6[3];
+		local[0] = sk->src_ip6[0];
+		local[1] = sk->src_ip6[1];
+		local[2] = sk->src_ip6[2];
+		local[3] = sk->src_ip6[3];
+	} else {
+		map_ipv4(f->peer, sk->dst_ip4);
+		map_ipv4(f->local, sk->src_ip4);
+	}
+	f->peer_port = bpf_ntohs(sk->dst_port);
+	f->local_port = sk->src_port;
+}
+
+/* The flow as a packet has it, for sockets that have no single peer. */
+static always void flow_of_packet(struct flow *f, const struct packet *p, bool leaving)
+{
+	copy16(f->peer, leaving ? p->destination : p->source);
+	copy16(f->local, leaving ? p->source : p->destination);
+	f->peer_port = leaving ? p->destination_port : p->source_port;
+	f->local_port = leaving ? p->source_port : p->destination_port;
+}
+
+/* Which direction of the conversation is this, seen from the side that the rule names? */
+static always __u8 direction(__u8 side, bool leaving)
+{
+	return (side == CHAOS_SIDE_SERVER) == leaving ? CHAOS_RESPONSE : CHAOS_REQUEST;
+}
+
+static always __u32 device_flags(const struct chaos_owner *owner, __u32 ifindex)
+{
+	struct chaos_device_key key = { .netns = owner->netns, .ifindex = ifindex };
+	__u32 *flags = bpf_map_lookup_elem(&chaos_devices, &key);
+
+	return flags ? *flags : 0;
+}
+
+#endif

@@ -1,0 +1,555 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Every packet of every local socket, in every network namespace, seen once where it leaves its socket and once where
+ * it arrives (cgroup_skb at the root cgroup).
+ *
+ *	known flow that no rule names?     one look-up, out
+ *	whose is it, which rule?           kept with the socket (verdict), or in chaos_flows for sockets with many peers
+ *	drop                               leaving: marked, tc loses it; arriving: never reaches the socket
+ *	reset                              leaving: marked, tc answers it; arriving: device.bpf.c has seen it before us
+ *	delay                              leaving: the first packet of a request is stamped, fq holds it, and the rest of
+ *	                                   the request queues behind it
+ */
+#include "bpf/packet.bpf.h"
+
+#define PASS 1
+#define DROP 0
+#define DROP_QUIETLY 2 /* leaving: dropped like a full queue would, which UDP does not tell its caller */
+
+#define TLS_CHANGE_CIPHER 20
+#define TLS_ALERT 21
+#define TLS_HANDSHAKE 22
+#define TLS_DATA 23
+
+/*
+ * The least TCP payload of a TLS connection that may begin a request: below it lie HTTP/2's window updates and pings,
+ * which cannot be told from requests once encrypted (two updates in one TLS 1.2 record are 55 bytes).
+ */
+#define TLS_REQUEST_MIN 60
+
+struct packet_context {
+	struct flow f;
+	struct packet p;
+	__u32 packet; /* number for the dice of `per: packet` */
+};
+
+/* ---- which connection is it, and what was decided for it ---------------------------------------------------- */
+
+static always void learn_from_packet(struct __sk_buff *skb, struct chaos_sock *s)
+{
+	/* Nobody saw it being opened: the packet still knows its cgroup and user. Where net_cls is used, 5.10 says root. */
+	s->owner.cgroup_id = bpf_skb_cgroup_id(skb);
+	s->owner.uid = bpf_get_socket_uid(skb);
+	s->known = 1;
+}
+
+/* A packet to or from a listener belongs to a connection that has no socket yet. */
+static __noinline struct chaos_verdict *flow_verdict(struct __sk_buff *skb, struct chaos_sock *s, struct flow *f)
+{
+	struct chaos_flow_key key = { .peer_port = f->peer_port };
+	struct chaos_verdict *v;
+	__u32 zero = 0;
+	void *blank;
+
+	key.cookie = bpf_get_socket_cookie(skb);
+	copy16(key.peer, f->peer);
+	v = bpf_map_lookup_elem(&chaos_flows, &key);
+	blank = bpf_map_lookup_elem(&chaos_blank, &zero);
+	if (!v && blank) {
+		bpf_map_update_elem(&chaos_flows, &key, blank, BPF_NOEXIST);
+		v = bpf_map_lookup_elem(&chaos_flows, &key);
+	}
+	if (v && !verdict_holds(v))
+		choose_verdict(f, &s->owner, v);
+	return v;
+}
+
+/* The first packet of an accepted connection: it goes on with what was decided when it knocked. */
+static always void leave_listener(struct chaos_sock *s, const struct flow *f)
+{
+	struct chaos_flow_key key = { .cookie = s->listener_cookie, .peer_port = f->peer_port };
+	struct chaos_verdict *v;
+
+	copy16(key.peer, f->peer);
+	s->listener = 0;
+	s->sent = 0;
+	v = bpf_map_lookup_elem(&chaos_flows, &key);
+	if (v) {
+		s->verdict = *v;
+		bpf_map_delete_elem(&chaos_flows, &key);
+	}
+}
+
+/* An unconnected UDP socket talks to many peers. Returns false when no rule can name it, whoever the peer. */
+static __noinline bool any_peer_matters(struct chaos_sock *s, struct flow *f)
+{
+	if (!verdict_holds(&s->verdict)) {
+		f->any_peer = 1;
+		choose_verdict(f, &s->owner, &s->verdict);
+		f->any_peer = 0;
+	}
+	return s->verdict.valid_until_ns != ~0ULL;
+}
+
+/* ---- drop ---------------------------------------------------------------------------------------------------- */
+
+/* Claims a decision that is made once for a connection: true for exactly one caller. */
+static always bool claim(struct chaos_sock *s, struct chaos_verdict *v, __u8 fault_bit)
+{
+	bool first;
+
+	/* chaos_flows has no locks (5.10 has none in LRU maps): there the socket's own must do. */
+	bpf_spin_lock(&s->lock);
+	first = !(v->decided & fault_bit);
+	v->decided |= fault_bit;
+	bpf_spin_unlock(&s->lock);
+	return first;
+}
+
+static always void set_inject(struct chaos_sock *s, struct chaos_verdict *v, __u8 fault_bit)
+{
+	bpf_spin_lock(&s->lock);
+	v->inject |= fault_bit;
+	bpf_spin_unlock(&s->lock);
+}
+
+/* Is this packet to be lost? */
+static always bool drops(struct packet_context *c, struct chaos_sock *s, struct chaos_verdict *v,
+			 const struct chaos_rule *r, struct chaos_stats *stats)
+{
+	const __u8 bit = 1 << CHAOS_DROP;
+	__u64 unit;
+
+	if (v->inject & bit)
+		return true;
+	unit = unit_throw(r, v, c->packet);
+	if (!(r->flags & CHAOS_RULE_DROP_ALL) || r->per == CHAOS_PER_PACKET) {
+		if (!chance(throw(r->seed + 1, v->connection, c->packet), r->drop_ppm)) {
+			count(&stats->matched);
+			count(&stats->skipped[CHAOS_SKIP_PERCENT]);
+			return false;
+		}
+		if (!decide(v->rule, r, stats, CHAOS_DROP, unit, true))
+			return false;
+		tell(v->rule, &c->f, &s->owner, v, CHAOS_DROP, 0, 0);
+		return true;
+	}
+	if (r->per == CHAOS_PER_REQUEST || !claim(s, v, bit)) /* requests: see begin_request() */
+		return false;
+	if (!decide(v->rule, r, stats, CHAOS_DROP, unit, true))
+		return false;
+	set_inject(s, v, bit);
+	tell(v->rule, &c->f, &s->owner, v, CHAOS_DROP, 0, 0);
+	return true;
+}
+
+/*
+ * Loses a packet that leaves. Below TCP, in tc, it is a loss like any on the wire. Where tc is not there (yet) the
+ * packet ends here: TCP sees a failed transmission and tries again later, UDP gets the answer that it keeps to itself.
+ */
+static always int lose_leaving(struct __sk_buff *skb, const struct chaos_sock *s, __u8 protocol)
+{
+	if (device_flags(&s->owner, skb->ifindex) & CHAOS_DEVICE_EGRESS) {
+		skb->mark = MARK | MARK_DROP;
+		return PASS;
+	}
+	return protocol == CHAOS_UDP ? DROP_QUIETLY : DROP;
+}
+
+/* ---- requests: delay, and what is decided `per: request` -------------------------------------------------------- */
+
+static always void learn_stream(struct __sk_buff *skb, struct chaos_sock *s, const struct packet *p)
+{
+	__u8 head[9] = {};
+
+	if (s->stream != CHAOS_STREAM_UNKNOWN)
+		return;
+	if (!load(skb, p->payload_offset, head, p->payload < sizeof(head) ? 1 : sizeof(head))) {
+		return;
+	}
+	if (head[0] >= TLS_CHANGE_CIPHER && head[0] <= TLS_DATA && head[1] == 3)
+		s->stream = CHAOS_STREAM_TLS;
+	else if (head[0] == 'P' && head[1] == 'R' && head[2] == 'I' && head[3] == ' ' && head[4] == '*')
+		s->stream = CHAOS_STREAM_HTTP2;
+	else
+		s->stream = CHAOS_STREAM_PLAIN;
+}
+
+/* Payload that is protocol upkeep and asks nothing of the peer: TLS handshake, HTTP/2 control frames. */
+static always bool is_upkeep(struct __sk_buff *skb, const struct chaos_sock *s, const struct packet *p)
+{
+	__u8 head[9] = {};
+
+	if (s->stream == CHAOS_STREAM_TLS) {
+		if (!load(skb, p->payload_offset, head, 1))
+			return false;
+		return p->payload < TLS_REQUEST_MIN ||
+		       (head[0] >= TLS_CHANGE_CIPHER && head[0] <= TLS_HANDSHAKE);
+	}
+	if (s->stream == CHAOS_STREAM_HTTP2) {
+		/* Frame header: length (3 bytes), type. 0 and 1 are DATA and HEADERS, 9 continues headers. */
+		if (p->payload < sizeof(head) || !load(skb, p->payload_offset, head, sizeof(head)))
+			return false;
+		return head[3] >= 2 && head[3] <= 8;
+	}
+	return false;
+}
+
+/*
+ * Does this packet begin a request? It does when none is open: the last one was answered, by payload that acknowledges
+ * at least its first byte (TLS tickets that arrive meanwhile answer nothing), and these bytes were never sent before.
+ */
+static always bool begins_request(struct __sk_buff *skb, struct chaos_sock *s, const struct packet *p)
+{
+	__u32 end = p->seq + p->payload;
+	bool again;
+
+	again = s->sent && !after(end, s->high_seq);
+	if (!s->sent || after(end, s->high_seq))
+		s->high_seq = end;
+	s->sent = 1;
+	if (s->burst_open && s->answers != s->answers_seen && after(s->answered_ack, s->burst_seq))
+		s->burst_open = 0;
+	if (again || s->burst_open || is_upkeep(skb, s, p))
+		return false;
+	s->burst_open = 1;
+	s->burst_held = 0;
+	s->burst_seq = p->seq;
+	s->answers_seen = s->answers;
+	return true;
+}
+
+/* The delay of one request or packet, by its own throw: the same seed spreads delays in the same way. */
+static always __u64 delay_of(const struct chaos_rule *r, __u64 thrown)
+{
+	__u32 kind = r->distribution, step = thrown & (CHAOS_SPREAD_STEPS - 1);
+	struct chaos_spread *spread;
+	__s64 delay = r->delay_ns;
+
+	if (!r->jitter_ns)
+		return r->delay_ns;
+	spread = bpf_map_lookup_elem(&chaos_spread, &kind);
+	if (spread)
+		delay += ((__s64)(r->jitter_ns >> 12)) * spread->quantile[step];
+	if (delay < 0)
+		return 0;
+	return delay > (__s64)CHAOS_MAX_DELAY_NS ? CHAOS_MAX_DELAY_NS : delay;
+}
+
+static always __u64 hold_until(const struct chaos_rule *r, const struct chaos_verdict *v, __u64 unit, __u64 *delay)
+{
+	*delay = delay_of(r, throw(r->seed + 2, v->connection, unit));
+	return bpf_ktime_get_ns() + *delay;
+}
+
+/* A later stamp than the present one only: TCP's own pacing may have set one. */
+static always void stamp(struct __sk_buff *skb, __u64 until_mono_ns)
+{
+	if (until_mono_ns > skb->tstamp)
+		skb->tstamp = until_mono_ns;
+}
+
+static always void report_device(const struct chaos_sock *s, __u32 ifindex)
+{
+	struct chaos_event *e = bpf_ringbuf_reserve(&chaos_events, sizeof(*e), 0);
+
+	if (!e)
+		return;
+	__builtin_memset(e, 0, sizeof(*e));
+	e->time_ns = now_ns();
+	e->kind = CHAOS_EVENT_NEW_DEVICE;
+	e->generation = knobs.generation;
+	e->pid = s->owner.pid;
+	e->connection = s->owner.netns;
+	e->error = ifindex;
+	bpf_ringbuf_submit(e, 0);
+}
+
+static always bool can_hold(struct __sk_buff *skb, const struct chaos_sock *s)
+{
+	if (device_flags(&s->owner, skb->ifindex) & CHAOS_DEVICE_FQ)
+		return true;
+	report_device(s, skb->ifindex);
+	return false;
+}
+
+/* A request begins: everything that is decided once for it. */
+static always void begin_request(struct __sk_buff *skb, struct packet_context *c, struct chaos_sock *s,
+				 struct chaos_verdict *v, const struct chaos_rule *r, struct chaos_stats *stats)
+{
+	__u64 delay, until, unit = unit_throw(r, v, c->packet);
+
+	v->request++;
+	if (r->faults & 1 << CHAOS_DROP && r->flags & CHAOS_RULE_DROP_ALL && r->per == CHAOS_PER_REQUEST &&
+	    decide(v->rule, r, stats, CHAOS_DROP, unit, true)) {
+		set_inject(s, v, 1 << CHAOS_DROP);
+		tell(v->rule, &c->f, &s->owner, v, CHAOS_DROP, 0, 0);
+		return;
+	}
+	if (!(r->faults & 1 << CHAOS_DELAY) || r->per == CHAOS_PER_PACKET)
+		return;
+	if (!decide(v->rule, r, stats, CHAOS_DELAY, unit, can_hold(skb, s)))
+		return;
+	until = hold_until(r, v, v->request, &delay);
+	v->hold_until_mono_ns = until;
+	s->burst_held = 1;
+	tell(v->rule, &c->f, &s->owner, v, CHAOS_DELAY, delay, 0);
+}
+
+/*
+ * Holds what belongs to the open request until its time; what follows queues behind it and keeps its order. Everything
+ * else that the connection sends meanwhile (acknowledgements) takes fq's fast lane: 5.10 and 6.1 would keep it behind
+ * the held packet, and the peer would stop sending.
+ */
+static always void hold_request(struct __sk_buff *skb, const struct packet *p, const struct chaos_verdict *v,
+				struct chaos_stats *stats)
+{
+	if (p->payload || p->tcp_flags & (TCP_FIN | TCP_RST)) {
+		if (v->hold_until_mono_ns > bpf_ktime_get_ns())
+			count(&stats->packets);
+		stamp(skb, v->hold_until_mono_ns);
+	} else if (v->hold_until_mono_ns > bpf_ktime_get_ns()) {
+		skb->priority = TC_PRIO_CONTROL;
+	}
+}
+
+/* `per: packet`: each one by itself. tc sends a copy, see device.bpf.c. */
+static always void hold_packet(struct __sk_buff *skb, struct packet_context *c, struct chaos_sock *s,
+			       struct chaos_verdict *v, const struct chaos_rule *r, struct chaos_stats *stats)
+{
+	__u64 delay, until;
+
+	if (!decide(v->rule, r, stats, CHAOS_DELAY, unit_throw(r, v, c->packet), can_hold(skb, s)))
+		return;
+	until = hold_until(r, v, c->packet, &delay);
+	count(&stats->packets);
+	stamp(skb, until);
+	if (device_flags(&s->owner, skb->ifindex) & CHAOS_DEVICE_EGRESS)
+		skb->mark = MARK | MARK_HOLD;
+	tell(v->rule, &c->f, &s->owner, v, CHAOS_DELAY, delay, 0);
+}
+
+/* ---- reset --------------------------------------------------------------------------------------------------- */
+
+/*
+ * Decides at the first payload. A rule that also delays lets the request go, late, and resets the reply. At a server
+ * that is to reset both directions, the reply is the moment: its client is told, as a resetting server would.
+ */
+static always bool resets_here(const struct chaos_rule *r, __u8 side, bool leaving)
+{
+	if (r->directions == CHAOS_BOTH && (r->faults & 1 << CHAOS_DELAY || side == CHAOS_SIDE_SERVER))
+		return direction(side, leaving) == CHAOS_RESPONSE;
+	return r->directions & direction(side, leaving);
+}
+
+static always bool reset_leaving(struct __sk_buff *skb, struct packet_context *c, struct chaos_sock *s,
+				 struct chaos_verdict *v, const struct chaos_rule *r, struct chaos_stats *stats,
+				 bool new_request)
+{
+	const __u8 bit = 1 << CHAOS_RESET;
+	bool possible = device_flags(&s->owner, skb->ifindex) & CHAOS_DEVICE_EGRESS;
+
+	if (!(v->inject & bit)) {
+		if (!c->p.payload || !resets_here(r, s->side, true))
+			return false;
+		if (r->per == CHAOS_PER_REQUEST && !new_request)
+			return false;
+		if (r->per == CHAOS_PER_CONNECTION && !claim(s, v, bit))
+			return false;
+		if (!possible)
+			report_device(s, skb->ifindex);
+		if (!decide(v->rule, r, stats, CHAOS_RESET, unit_throw(r, v, c->packet), possible))
+			return false;
+		set_inject(s, v, bit);
+		tell(v->rule, &c->f, &s->owner, v, CHAOS_RESET, 0, 0);
+	}
+	if (!possible || c->p.tcp_flags & TCP_RST)
+		return false;
+	count(&stats->packets);
+	skb->mark = MARK | (s->side == CHAOS_SIDE_SERVER ? MARK_RESET_PEER : MARK_RESET);
+	return true;
+}
+
+/* ---- the hooks ----------------------------------------------------------------------------------------------- */
+
+static always bool touches(const struct chaos_rule *r, __u32 fault, __u8 side, bool leaves)
+{
+	return r->faults & 1 << fault && r->directions & direction(side, leaves);
+}
+
+static always int tcp_leaving(struct __sk_buff *skb, struct packet_context *c, struct chaos_sock *s,
+			      struct chaos_verdict *v, const struct chaos_rule *r, struct chaos_stats *stats)
+{
+	bool new_request = false;
+
+	if (c->p.payload) {
+		learn_stream(skb, s, &c->p);
+		new_request = begins_request(skb, s, &c->p);
+	}
+	if (r->faults & 1 << CHAOS_RESET && reset_leaving(skb, c, s, v, r, stats, new_request))
+		return PASS;
+	if (r->faults & 1 << CHAOS_DELAY && r->per == CHAOS_PER_PACKET)
+		hold_packet(skb, c, s, v, r, stats);
+	else if (new_request)
+		begin_request(skb, c, s, v, r, stats);
+	if (s->burst_held)
+		hold_request(skb, &c->p, v, stats);
+	return PASS;
+}
+
+static always void tcp_arriving(struct packet_context *c, struct chaos_sock *s)
+{
+	if (c->p.payload && !(c->p.tcp_flags & TCP_RST)) {
+		s->answered_ack = c->p.ack;
+		s->answers++;
+	}
+}
+
+static always int datagram_leaving(struct __sk_buff *skb, struct packet_context *c, struct chaos_sock *s,
+				   struct chaos_verdict *v, const struct chaos_rule *r, struct chaos_stats *stats)
+{
+	if (r->per == CHAOS_PER_PACKET) {
+		if (r->faults & 1 << CHAOS_DELAY)
+			hold_packet(skb, c, s, v, r, stats);
+		return PASS;
+	}
+	/* There are no acknowledgements: a datagram that leaves while another is held joins it, else it is a request. */
+	if (v->hold_until_mono_ns <= bpf_ktime_get_ns())
+		begin_request(skb, c, s, v, r, stats);
+	hold_request(skb, &c->p, v, stats);
+	return PASS;
+}
+
+/* Everything that is dropped, and `seen`. Returns true when the packet is lost. */
+static always bool loses(struct packet_context *c, struct chaos_sock *s, struct chaos_verdict *v,
+			 const struct chaos_rule *r, struct chaos_stats *stats, bool leaves)
+{
+	c->packet = ++s->packet;
+	count(&stats->seen);
+	if (!touches(r, CHAOS_DROP, s->side, leaves) || !drops(c, s, v, r, stats))
+		return false;
+	count(&stats->packets);
+	return true;
+}
+
+/* A TCP connection: everything about it is kept with its socket. */
+static always int connection_packet(struct __sk_buff *skb, struct bpf_sock *sk, struct chaos_sock *s,
+				    struct packet_context *c, bool leaves)
+{
+	struct chaos_verdict *v = &s->verdict;
+	struct chaos_stats *stats;
+	struct chaos_rule *r;
+	int answer = PASS;
+
+	if (s->side == CHAOS_SIDE_UNKNOWN)
+		s->side = CHAOS_SIDE_CLIENT;
+	c->f.side = s->side;
+	flow_of_sock(&c->f, sk);
+	if (s->listener)
+		leave_listener(s, &c->f);
+	if (!verdict_holds(v))
+		choose_verdict(&c->f, &s->owner, v);
+	if (v->rule == CHAOS_NO_RULE)
+		return PASS;
+	stats = stats_of(v->rule);
+	r = rule_of(v->rule);
+	if (!stats || !r || !parse(skb, &c->p))
+		return PASS;
+	if (loses(c, s, v, r, stats, leaves))
+		return leaves ? lose_leaving(skb, s, CHAOS_TCP) : DROP;
+	if (!leaves) {
+		tcp_arriving(c, s);
+		return PASS;
+	}
+	answer = tcp_leaving(skb, c, s, v, r, stats);
+	/* `per: request`: the request that was just begun, and all that follows it, is never heard of again. */
+	if (v->inject & 1 << CHAOS_DROP && touches(r, CHAOS_DROP, s->side, true)) {
+		count(&stats->packets);
+		return lose_leaving(skb, s, CHAOS_TCP);
+	}
+	return answer;
+}
+
+/* UDP, and what knocks at a TCP listener: one socket, many peers, each with its own verdict in chaos_flows. */
+static always int flow_packet(struct __sk_buff *skb, struct bpf_sock *sk, struct chaos_sock *s,
+			      struct packet_context *c, bool leaves)
+{
+	struct chaos_verdict *v;
+	struct chaos_stats *stats;
+	struct chaos_rule *r;
+
+	if (c->f.protocol == CHAOS_TCP) {
+		s->side = CHAOS_SIDE_SERVER;
+		s->listener = 1;
+		s->listener_cookie = bpf_get_socket_cookie(skb);
+	} else if (s->side == CHAOS_SIDE_UNKNOWN) {
+		s->side = CHAOS_SIDE_CLIENT;
+	}
+	c->f.side = s->side;
+	if (!any_peer_matters(s, &c->f) || !parse(skb, &c->p))
+		return PASS;
+	flow_of_packet(&c->f, &c->p, leaves);
+	if (c->f.protocol == CHAOS_UDP && sk->dst_port)
+		flow_of_sock(&c->f, sk);
+	v = flow_verdict(skb, s, &c->f);
+	if (!v || v->rule == CHAOS_NO_RULE)
+		return PASS;
+	stats = stats_of(v->rule);
+	r = rule_of(v->rule);
+	if (!stats || !r)
+		return PASS;
+	if (loses(c, s, v, r, stats, leaves))
+		return leaves ? lose_leaving(skb, s, c->f.protocol) : DROP;
+	if (c->f.protocol == CHAOS_TCP || !leaves)
+		return PASS;
+	datagram_leaving(skb, c, s, v, r, stats);
+	if (v->inject & 1 << CHAOS_DROP) {
+		v->inject = 0; /* `per: request`: the next datagram is another */
+		count(&stats->packets);
+		return lose_leaving(skb, s, CHAOS_UDP);
+	}
+	return PASS;
+}
+
+static always int packet(struct __sk_buff *skb, bool leaves)
+{
+	struct packet_context c = {};
+	struct chaos_sock *s;
+	struct bpf_sock *sk;
+
+	if (!armed())
+		return PASS;
+	sk = skb->sk;
+	if (!sk)
+		return PASS;
+	sk = bpf_sk_fullsock(sk);
+	/* The kernel's own sockets, which answer for closed ports and TIME_WAIT, are raw. */
+	if (!sk || (sk->type != SOCK_STREAM && sk->type != SOCK_DGRAM))
+		return PASS;
+	s = sock_state(sk);
+	if (!s)
+		return PASS;
+	if (s->verdict.generation == knobs.generation && s->verdict.valid_until_ns == ~0ULL && !s->listener)
+		return PASS; /* nearly all packets of nearly all connections */
+	if (sk->protocol != IPPROTO_TCP && sk->protocol != IPPROTO_UDP)
+		return PASS;
+	if (!s->known)
+		learn_from_packet(skb, s);
+	c.f.spared = s->spared;
+	c.f.protocol = sk->protocol == IPPROTO_UDP ? CHAOS_UDP : CHAOS_TCP;
+	if (c.f.protocol == CHAOS_TCP && sk->state != BPF_TCP_LISTEN)
+		return connection_packet(skb, sk, s, &c, leaves);
+	return flow_packet(skb, sk, s, &c, leaves);
+}
+
+SEC("cgroup_skb/egress")
+int chaos_egress(struct __sk_buff *skb)
+{
+	return packet(skb, true);
+}
+
+SEC("cgroup_skb/ingress")
+int chaos_ingress(struct __sk_buff *skb)
+{
+	return packet(skb, false);
+}

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* What a load would do, in words: which mechanism on which device, and what this kernel or machine cannot do. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "user/explain.h"
+#include "user/load_internal.h"
+#include "user/names.h"
+
+static int missing(const struct load *load, enum feature feature, struct error *err)
+{
+	return error_set(err, -EOPNOTSUPP, EXIT_CANNOT, "this kernel has no %s (%s)", feature_names[feature],
+			 load->features.why_not[feature]);
+}
+
+int rule_possible(const struct load *load, size_t index, struct error *err)
+{
+	static const enum feature always_needed[] = { FEATURE_BPF, FEATURE_BTF, FEATURE_CGROUP2, FEATURE_RINGBUF };
+	const struct rule *rule = &load->rules->rules[index];
+	const struct features *f = &load->features;
+
+	for (size_t i = 0; i < sizeof(always_needed) / sizeof(always_needed[0]); i++) {
+		if (!f->has[always_needed[i]])
+			return missing(load, always_needed[i], err);
+	}
+	if (rule->fault.faults & 1 << CHAOS_DELAY && !f->has[FEATURE_FQ]) {
+		error_set(err, -EOPNOTSUPP, EXIT_CANNOT, "delay needs the fq queue, which this kernel does not have (%s)",
+			  f->why_not[FEATURE_FQ]);
+		error_hint(err, "load the module sch_fq; distribution kernels have it (CONFIG_NET_SCH_FQ)");
+		return -EOPNOTSUPP;
+	}
+	if (rule->fault.faults & 1 << CHAOS_REFUSE && !f->has[FEATURE_SET_RETVAL] && rule->fault.refuse != EPERM &&
+	    rule->match.protocols == 1 << CHAOS_UDP) {
+		error_set(err, -EOPNOTSUPP, EXIT_CANNOT, "UDP can only be refused as 'denied' on this kernel");
+		error_hint(err, "any errno needs bpf_set_retval (5.18 on)");
+		return -EOPNOTSUPP;
+	}
+	return 0;
+}
+
+/* ---- words ------------------------------------------------------------------------------------------------------- */
+
+static void append(char *buf, size_t size, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void append(char *buf, size_t size, const char *fmt, ...)
+{
+	size_t len = strlen(buf);
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(buf + len, size - len, fmt, ap);
+	va_end(ap);
+}
+
+struct device_words {
+	const struct load *load;
+	struct rule_plan *plan;
+	char list[256];
+	size_t count;
+	bool fq;
+};
+
+static int name_device(const struct netns *netns, const struct device *device, void *arg)
+{
+	struct device_words *w = arg;
+	struct error why = { 0 };
+
+	if (w->count++ < 8)
+		append(w->list, sizeof(w->list), "%s%s in %s", w->count > 1 ? ", " : "", device->name, netns->name);
+	if (w->fq && w->load->features.has[FEATURE_FQ] && !w->plan->cannot[0] && device_can_fq(netns, device, &why)) {
+		snprintf(w->plan->cannot, sizeof(w->plan->cannot), "%.500s", why.text);
+		snprintf(w->plan->hint, sizeof(w->plan->hint), "%.500s", why.hint);
+	}
+	return 0;
+}
+
+static void add_devices(const struct load *load, size_t index, struct rule_plan *plan)
+{
+	struct device_words w = { .load = load, .plan = plan };
+	struct error ignored;
+
+	w.fq = rule_device_needs(&load->rules->rules[index]) & CHAOS_DEVICE_FQ;
+	rule_devices(load->rules, load->tables, index, &load->processes, name_device, &w, &ignored);
+	if (w.count > 8)
+		append(w.list, sizeof(w.list), " and %zu more", w.count - 8);
+	append(plan->mechanism, sizeof(plan->mechanism), "; devices: %s", w.count ? w.list : "none yet");
+}
+
+static void describe(const struct load *load, size_t index, struct rule_plan *plan)
+{
+	const struct rule *rule = &load->rules->rules[index];
+	const unsigned int faults = rule->fault.faults;
+	const bool tcx = load->features.has[FEATURE_TCX];
+	char *m = plan->mechanism;
+	const size_t size = sizeof(plan->mechanism);
+
+	if (faults & 1 << CHAOS_REFUSE)
+		append(m, size, "refuse: %s",
+		       load->features.has[FEATURE_SET_RETVAL] ? "the errno is set in the connect hook" :
+		       rule->fault.refuse == ETIMEDOUT	      ? "SYNs are dropped; the timeout takes about 3 s" :
+		       rule->fault.refuse == EPERM	      ? "the connect hook says no" :
+								"the connect hook rewrites the destination");
+	if (faults & 1 << CHAOS_DROP)
+		append(m, size, "%sdrop: arriving packets at the socket, leaving ones by a %s program", m[0] ? "; " : "",
+		       tcx ? "TCX" : "clsact");
+	if (faults & 1 << CHAOS_RESET)
+		append(m, size, "%sreset: a packet is turned into a RST by a %s program", m[0] ? "; " : "",
+		       tcx ? "TCX" : "clsact");
+	if (faults & 1 << CHAOS_DELAY)
+		append(m, size, "%sdelay: %s, held by an fq queue", m[0] ? "; " : "",
+		       rule->per == CHAOS_PER_PACKET ? "each packet is stamped" : "the first packet of a request is stamped");
+	if (rule_device_needs(rule))
+		add_devices(load, index, plan);
+}
+
+static void add_note(struct rule_plan *plan, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void add_note(struct rule_plan *plan, const char *fmt, ...)
+{
+	char text[256];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	append(plan->note, sizeof(plan->note), "%s%s", plan->note[0] ? "; " : "", text);
+}
+
+static bool some_process_matches(const struct load *load, size_t index)
+{
+	for (size_t i = 0; i < load->processes.count; i++) {
+		struct chaos_vector rules;
+
+		tables_process_rules(load->tables, &load->processes.entries[i], &rules);
+		if (rules.word[index / 64] >> (index % 64) & 1)
+			return true;
+	}
+	return false;
+}
+
+static void add_notes(const struct load *load, size_t index, struct rule_plan *plan)
+{
+	const struct rule *rule = &load->rules->rules[index];
+	const struct match *m = &rule->match;
+	const bool *has = load->features.has;
+
+	if (!some_process_matches(load, index))
+		add_note(plan, "no process matches at present");
+	if ((m->pid || m->cgroup.text) && !has[FEATURE_FORK_HOOK])
+		add_note(plan, "children and cgroups that are born later are not seen on this kernel");
+	if (m->side == CHAOS_SIDE_SERVER && !has[FEATURE_ACCEPT_HOOK])
+		add_note(plan, "accepted connections belong to whoever opened the listener on this kernel");
+	if (rule->fault.faults & 1 << CHAOS_REFUSE && !has[FEATURE_SET_RETVAL] && rule->fault.refuse != EPERM &&
+	    m->protocols & 1 << CHAOS_UDP)
+		add_note(plan, "TCP only on this kernel");
+	if (load->options.only_cgroup && (m->cgroup.text || m->pid))
+		add_note(plan, "its own %s is replaced by the command's", m->cgroup.text ? "cgroup" : "pid");
+	if (!has[FEATURE_PIDFD_GETFD])
+		add_note(plan, "connections older than the load are known by cgroup and user only");
+}
+
+int load_check(struct rules *rules, const struct load_options *options, struct features *features,
+	       struct rule_plan **plans, struct error *err)
+{
+	struct rule_plan *p = calloc(rules->count, sizeof(*p));
+	struct load *load = calloc(1, sizeof(*load));
+	int ret = 0;
+
+	*plans = NULL;
+	if (!p || !load) {
+		ret = error_set(err, -ENOMEM, EXIT_FAILED, "out of memory");
+		goto out;
+	}
+	ret = load_compile(load, rules, options, err);
+	*features = load->features;
+	if (ret)
+		goto out;
+	for (size_t i = 0; i < rules->count; i++) {
+		struct error why = { 0 };
+
+		explain_rule(load->rules, i, p[i].sentence, sizeof(p[i].sentence));
+		if (geteuid() != 0)
+			continue;
+		describe(load, i, &p[i]);
+		if (rule_possible(load, i, &why)) {
+			snprintf(p[i].cannot, sizeof(p[i].cannot), "%.500s", why.text);
+			snprintf(p[i].hint, sizeof(p[i].hint), "%.500s", why.hint);
+		}
+		add_notes(load, i, &p[i]);
+	}
+	*plans = p;
+	p = NULL;
+out:
+	free(p);
+	if (load)
+		load_free(load);
+	free(load);
+	return ret;
+}

@@ -1,0 +1,423 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "user/engine.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
+
+#include "bpf/match.h"
+#include "chaos.skel.h"
+
+#define ACCEPT_ARGS_SINCE_6_10 2
+
+/* ---- what this load needs -------------------------------------------------------------------------------------- */
+
+static bool has_udp(const struct tables *t)
+{
+	return t->knobs.kind[CHAOS_UDP * CHAOS_SIDE_COUNT + CHAOS_SIDE_CLIENT] !=
+		       t->knobs.kind[CHAOS_UDP * CHAOS_SIDE_COUNT + CHAOS_SIDE_UNKNOWN] ||
+	       t->knobs.kind[CHAOS_UDP * CHAOS_SIDE_COUNT + CHAOS_SIDE_SERVER] !=
+		       t->knobs.kind[CHAOS_UDP * CHAOS_SIDE_COUNT + CHAOS_SIDE_UNKNOWN];
+}
+
+/* Sets of kind for side unknown are empty: no rule names it. */
+static bool has_server(const struct tables *t)
+{
+	return t->knobs.kind[CHAOS_SIDE_SERVER] != t->knobs.kind[CHAOS_SIDE_UNKNOWN];
+}
+
+static bool has_v1(const struct tables *t)
+{
+	for (size_t i = 0; i < t->cgroups_count; i++) {
+		if (t->cgroups[i].key.hierarchy)
+			return true;
+	}
+	return false;
+}
+
+static bool needs_tc_out(const struct tables *t)
+{
+	for (size_t i = 0; i < t->rules_count; i++) {
+		const struct chaos_rule *r = &t->rules[i];
+
+		if (r->faults & (1 << CHAOS_DROP | 1 << CHAOS_RESET) ||
+		    (r->faults & 1 << CHAOS_DELAY && r->per == CHAOS_PER_PACKET))
+			return true;
+	}
+	return false;
+}
+
+static bool needs_tc_in(const struct tables *t)
+{
+	return t->knobs.faults & 1 << CHAOS_RESET;
+}
+
+/* How many arguments inet_csk_accept has on this kernel; 0 when BTF does not say. */
+static unsigned int accept_args(void)
+{
+	struct btf *btf = btf__load_vmlinux_btf();
+	const struct btf_type *type;
+	unsigned int count = 0;
+	int id;
+
+	if (!btf)
+		return 0;
+	id = btf__find_by_name_kind(btf, "inet_csk_accept", BTF_KIND_FUNC);
+	if (id > 0) {
+		type = btf__type_by_id(btf, btf__type_by_id(btf, id)->type);
+		count = btf_vlen(type);
+	}
+	btf__free(btf);
+	return count;
+}
+
+static void choose_programs(struct chaos *skel, const struct tables *t, const struct features *f)
+{
+	const bool packets = t->knobs.faults != 1 << CHAOS_REFUSE || !f->has[FEATURE_SET_RETVAL];
+	const bool accept = f->has[FEATURE_ACCEPT_HOOK] && has_server(t);
+	const bool hooks = f->has[FEATURE_FORK_HOOK];
+	const unsigned int args = accept ? accept_args() : 0;
+
+	bpf_program__set_autoload(skel->progs.chaos_egress, packets);
+	bpf_program__set_autoload(skel->progs.chaos_ingress, packets);
+	bpf_program__set_autoload(skel->progs.chaos_sendmsg4, has_udp(t));
+	bpf_program__set_autoload(skel->progs.chaos_sendmsg6, has_udp(t));
+	bpf_program__set_autoload(skel->progs.chaos_accept2, accept && args == ACCEPT_ARGS_SINCE_6_10);
+	bpf_program__set_autoload(skel->progs.chaos_accept4, accept && args > ACCEPT_ARGS_SINCE_6_10);
+	bpf_program__set_autoload(skel->progs.chaos_fork, hooks && (t->pids_count || has_v1(t)));
+	bpf_program__set_autoload(skel->progs.chaos_exit, hooks && (t->pids_count || has_v1(t)));
+	bpf_program__set_autoload(skel->progs.chaos_mkdir, hooks && t->cgroups_count);
+	bpf_program__set_autoload(skel->progs.chaos_attach, hooks && has_v1(t));
+	bpf_program__set_autoload(skel->progs.chaos_tc_out, needs_tc_out(t));
+	bpf_program__set_autoload(skel->progs.chaos_tc_in, needs_tc_in(t));
+}
+
+static void set_size(struct bpf_map *map, size_t entries)
+{
+	bpf_map__set_max_entries(map, entries ? entries : 1);
+}
+
+static void size_maps(struct chaos *skel, const struct tables *t, const struct schedule *s)
+{
+	set_size(skel->maps.chaos_rules, t->rules_count);
+	set_size(skel->maps.chaos_budgets, t->rules_count);
+	set_size(skel->maps.chaos_stats, t->rules_count);
+	set_size(skel->maps.chaos_schedule, s->count);
+	set_size(skel->maps.chaos_sets, t->sets_count);
+	set_size(skel->maps.chaos_users, t->users_count);
+	set_size(skel->maps.chaos_comms, t->comms_count);
+	set_size(skel->maps.chaos_hosts, t->hosts_count);
+	if (!t->pids_count && !has_v1(t))
+		set_size(skel->maps.chaos_pids, 1);
+	if (!t->cgroups_count)
+		set_size(skel->maps.chaos_cgroups, 1);
+	if (!t->patterns_count) {
+		set_size(skel->maps.chaos_comm_seen, 1);
+		set_size(skel->maps.chaos_pat_sets, 1);
+	}
+	if (!has_udp(t) && !has_server(t))
+		set_size(skel->maps.chaos_flows, 1);
+}
+
+/* bpf_get_current_task() in a hook of sockets: not on every kernel. */
+static bool can_read_leader(void)
+{
+	return libbpf_probe_bpf_helper(BPF_PROG_TYPE_CGROUP_SOCK_ADDR, BPF_FUNC_get_current_task, NULL) == 1 &&
+	       libbpf_probe_bpf_helper(BPF_PROG_TYPE_CGROUP_SOCK_ADDR, BPF_FUNC_probe_read_kernel, NULL) == 1 &&
+	       libbpf_probe_bpf_helper(BPF_PROG_TYPE_CGROUP_SOCK, BPF_FUNC_get_current_task, NULL) == 1 &&
+	       libbpf_probe_bpf_helper(BPF_PROG_TYPE_CGROUP_SOCK, BPF_FUNC_probe_read_kernel, NULL) == 1;
+}
+
+/* ---- filling maps ---------------------------------------------------------------------------------------------- */
+
+static int put(const struct bpf_map *map, const void *key, const void *value)
+{
+	return bpf_map_update_elem(bpf_map__fd(map), key, value, BPF_ANY) ? -errno : 0;
+}
+
+/* An array at once where the kernel can (5.6 on), else one by one. */
+static int put_array(const struct bpf_map *map, const void *values, size_t size, uint32_t count)
+{
+	uint32_t *keys = malloc(count * sizeof(*keys)), done = count;
+	int err = 0;
+
+	if (!keys)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < count; i++)
+		keys[i] = i;
+	if (bpf_map_update_batch(bpf_map__fd(map), keys, values, &done, NULL)) {
+		for (uint32_t i = 0; i < count && !err; i++)
+			err = put(map, &i, (const char *)values + i * size);
+	}
+	free(keys);
+	return err;
+}
+
+#define PUT_PAIRS(map, pairs, count)                                                                                   \
+	({                                                                                                             \
+		int err_ = 0;                                                                                          \
+		for (size_t i_ = 0; !err_ && i_ < (count); i_++)                                                       \
+			err_ = put(map, &(pairs)[i_].key, &(pairs)[i_].set);                                           \
+		err_;                                                                                                  \
+	})
+
+static int fill_maps(struct chaos *skel, const struct tables *t, const struct schedule *s)
+{
+	uint32_t zero = 0, intervals = s->count;
+	int err;
+
+	err = put_array(skel->maps.chaos_rules, t->rules, sizeof(*t->rules), t->rules_count);
+	err = err ?: put_array(skel->maps.chaos_budgets, t->budgets, sizeof(*t->budgets), t->rules_count);
+	err = err ?: put_array(skel->maps.chaos_sets, t->sets, sizeof(*t->sets), t->sets_count);
+	err = err ?: put_array(skel->maps.chaos_schedule, s->intervals, sizeof(*s->intervals), s->count);
+	err = err ?: put(skel->maps.chaos_intervals, &zero, &intervals);
+	err = err ?: put_array(skel->maps.chaos_ports, t->ports, sizeof(*t->ports), 65536);
+	err = err ?: put_array(skel->maps.chaos_spread, t->spread, sizeof(*t->spread), CHAOS_DISTRIBUTION_COUNT);
+	err = err ?: PUT_PAIRS(skel->maps.chaos_pids, t->pids, t->pids_count);
+	err = err ?: PUT_PAIRS(skel->maps.chaos_cgroups, t->cgroups, t->cgroups_count);
+	err = err ?: PUT_PAIRS(skel->maps.chaos_users, t->users, t->users_count);
+	err = err ?: PUT_PAIRS(skel->maps.chaos_comms, t->comms, t->comms_count);
+	err = err ?: PUT_PAIRS(skel->maps.chaos_hosts, t->hosts, t->hosts_count);
+	if (!err && t->patterns_count) {
+		err = put(skel->maps.chaos_patterns, &zero, &t->patterns);
+		err = err ?: put_array(skel->maps.chaos_pat_sets, t->pattern_sets, sizeof(uint32_t), CHAOS_MAX_PATTERNS);
+	}
+	return err;
+}
+
+/* ---- life ------------------------------------------------------------------------------------------------------- */
+
+static int reuse(struct bpf_map *map, int fd)
+{
+	return fd >= 0 ? bpf_map__reuse_fd(map, fd) : 0;
+}
+
+static int explain_load(int code, struct error *err)
+{
+	error_set(err, code, code == -EPERM ? EXIT_CANNOT : EXIT_FAILED, "cannot load the BPF programs: %s", strerror(-code));
+	if (code == -EPERM)
+		error_hint(err, "needs root (CAP_BPF, CAP_NET_ADMIN, CAP_SYS_ADMIN) and a kernel that is not locked down");
+	else
+		error_hint(err, "with --verbose the kernel's own words are shown");
+	return code;
+}
+
+int engine_open(const struct tables *tables, const struct schedule *schedule, const struct features *features,
+		uint32_t generation, int control_fd, int sock_fd, struct engine *engine, struct error *err)
+{
+	struct chaos_knobs knobs = tables->knobs;
+	struct chaos *skel = chaos__open();
+	int ret;
+
+	memset(engine, 0, sizeof(*engine));
+	engine->egress_fd = engine->ingress_fd = -1;
+	if (!skel)
+		return explain_load(-errno, err);
+	engine->skel = skel;
+	engine->generation = generation;
+	knobs.generation = generation;
+	knobs.set_retval = features->has[FEATURE_SET_RETVAL];
+	knobs.leader_comm = can_read_leader();
+	memcpy((void *)&skel->rodata->knobs, &knobs, sizeof(knobs));
+	choose_programs(skel, tables, features);
+	size_maps(skel, tables, schedule);
+	ret = reuse(skel->maps.chaos_control, control_fd);
+	ret = ret ?: reuse(skel->maps.chaos_sock, sock_fd);
+	ret = ret ?: chaos__load(skel);
+	if (ret) {
+		explain_load(ret, err);
+		goto out;
+	}
+	ret = fill_maps(skel, tables, schedule);
+	if (ret) {
+		error_set(err, ret, EXIT_FAILED, "cannot fill the BPF maps: %s", strerror(-ret));
+		goto out;
+	}
+	engine->control_fd = bpf_map__fd(skel->maps.chaos_control);
+	engine->sock_fd = bpf_map__fd(skel->maps.chaos_sock);
+	if (bpf_program__autoload(skel->progs.chaos_tc_out))
+		engine->egress_fd = bpf_program__fd(skel->progs.chaos_tc_out);
+	if (bpf_program__autoload(skel->progs.chaos_tc_in))
+		engine->ingress_fd = bpf_program__fd(skel->progs.chaos_tc_in);
+out:
+	if (ret)
+		engine_free(engine);
+	return ret;
+}
+
+static bool attaches_to_cgroup(const struct bpf_program *prog)
+{
+	enum bpf_prog_type type = bpf_program__type(prog);
+
+	return type == BPF_PROG_TYPE_CGROUP_SKB || type == BPF_PROG_TYPE_CGROUP_SOCK ||
+	       type == BPF_PROG_TYPE_CGROUP_SOCK_ADDR;
+}
+
+static int attach(struct engine *engine, struct bpf_program *prog, int cgroup, struct error *err)
+{
+	struct bpf_link *link;
+
+	link = attaches_to_cgroup(prog) ? bpf_program__attach_cgroup(prog, cgroup) : bpf_program__attach(prog);
+	if (!link) {
+		int code = -errno;
+
+		error_set(err, code, code == -EPERM ? EXIT_CANNOT : EXIT_FAILED, "cannot attach %s: %s",
+			  bpf_program__name(prog), strerror(-code));
+		if (code == -EPERM && attaches_to_cgroup(prog))
+			error_hint(err, "another program holds the root cgroup for itself (attached without "
+					"BPF_F_ALLOW_MULTI): `bpftool cgroup show` names it");
+		return code;
+	}
+	engine->links[engine->links_count++] = link;
+	return 0;
+}
+
+int engine_attach(struct engine *engine, const char *cgroup2_mount, struct error *err)
+{
+	int cgroup = open(cgroup2_mount, O_RDONLY | O_DIRECTORY | O_CLOEXEC), ret = 0;
+	struct bpf_program *prog;
+
+	if (cgroup < 0)
+		return error_set(err, -errno, EXIT_FAILED, "cannot open %s: %s", cgroup2_mount, strerror(errno));
+	bpf_object__for_each_program(prog, engine->skel->obj) {
+		if (!bpf_program__autoload(prog) || bpf_program__type(prog) == BPF_PROG_TYPE_SCHED_CLS)
+			continue;
+		ret = attach(engine, prog, cgroup, err);
+		if (ret)
+			break;
+	}
+	close(cgroup);
+	return ret;
+}
+
+int engine_pin(struct engine *engine, const char *dir, bool maps_only, struct error *err)
+{
+	char path[160];
+	struct bpf_map *map;
+	int ret = 0;
+
+	snprintf(engine->pin_dir, sizeof(engine->pin_dir), "%s", dir);
+	bpf_object__for_each_map(map, engine->skel->obj) {
+		if (map == engine->skel->maps.chaos_control || map == engine->skel->maps.chaos_sock)
+			continue;
+		if (bpf_map__is_internal(map))
+			snprintf(path, sizeof(path), "%s/chaos_%s", dir, strrchr(bpf_map__name(map), '.') + 1);
+		else
+			snprintf(path, sizeof(path), "%s/%s", dir, bpf_map__name(map));
+		ret = bpf_map__pin(map, path);
+		if (ret)
+			goto out;
+	}
+	for (int i = 0; i < engine->links_count && !maps_only && !ret; i++) {
+		snprintf(path, sizeof(path), "%s/link_%d", dir, i);
+		ret = bpf_link__pin(engine->links[i], path);
+	}
+out:
+	if (ret)
+		error_set(err, ret, EXIT_FAILED, "cannot pin %s: %s", path, strerror(-ret));
+	return ret;
+}
+
+int engine_fill_pids(struct engine *engine, const struct tables *tables, struct error *err)
+{
+	int ret = PUT_PAIRS(engine->skel->maps.chaos_pids, tables->pids, tables->pids_count);
+
+	return ret ? error_set(err, ret, EXIT_FAILED, "cannot write the processes of the rules: %s", strerror(-ret)) : 0;
+}
+
+/* Dumps a hash map into an array of pairs; entries that come and go meanwhile may be missed. */
+#define GET_PAIRS(map, pairs, count)                                                                                   \
+	({                                                                                                             \
+		int fd_ = bpf_map__fd(map), err_ = 0;                                                                  \
+		size_t found_ = 0, room_ = (count) + 64;                                                               \
+		typeof(pairs) list_ = calloc(room_, sizeof(*list_)), more_;                                            \
+		void *last_ = NULL;                                                                                    \
+		while (list_ && bpf_map_get_next_key(fd_, last_, &list_[found_].key) == 0) {                           \
+			last_ = &list_[found_].key;                                                                    \
+			if (bpf_map_lookup_elem(fd_, last_, &list_[found_].set))                                       \
+				list_[found_].set = 0;                                                                 \
+			if (++found_ < room_)                                                                          \
+				continue;                                                                              \
+			room_ *= 2;                                                                                    \
+			more_ = realloc(list_, room_ * sizeof(*list_));                                                \
+			if (!more_)                                                                                    \
+				break;                                                                                 \
+			list_ = more_;                                                                                 \
+			memset(list_ + found_, 0, (room_ - found_) * sizeof(*list_));                                  \
+			last_ = &list_[found_ - 1].key;                                                                \
+		}                                                                                                      \
+		if (list_) {                                                                                           \
+			free(pairs);                                                                                   \
+			(pairs) = list_;                                                                               \
+			(count) = found_;                                                                              \
+		} else {                                                                                               \
+			err_ = -ENOMEM;                                                                                \
+		}                                                                                                      \
+		err_;                                                                                                  \
+	})
+
+int engine_follow(const struct engine *engine, struct tables *t)
+{
+	int err = 0;
+
+	if (t->pids_count || has_v1(t))
+		err = GET_PAIRS(engine->skel->maps.chaos_pids, t->pids, t->pids_count);
+	if (!err && t->cgroups_count)
+		err = GET_PAIRS(engine->skel->maps.chaos_cgroups, t->cgroups, t->cgroups_count);
+	return err;
+}
+
+bool engine_all_finished(const struct engine *engine, size_t rules)
+{
+	struct chaos_finished finished;
+	uint32_t zero = 0;
+
+	if (bpf_map_lookup_elem(bpf_map__fd(engine->skel->maps.chaos_finished), &zero, &finished))
+		return false;
+	for (size_t i = 0; i < rules; i++) {
+		if (!(finished.rules.word[i / 64] >> (i % 64) & 1))
+			return false;
+	}
+	return true;
+}
+
+int engine_arm(int control_fd, uint32_t generation)
+{
+	struct chaos_control control = { .generation = generation };
+	uint32_t zero = 0;
+
+	return bpf_map_update_elem(control_fd, &zero, &control, BPF_ANY) ? -errno : 0;
+}
+
+int engine_meet_comm(struct engine *engine, const struct tables *tables, const char *comm)
+{
+	struct process process = { 0 };
+	struct chaos_comm_rules met = { .ready = 1 };
+
+	if (!tables->patterns_count)
+		return 0;
+	memcpy(process.comm, comm, strnlen(comm, sizeof(process.comm) - 1));
+	tables_comm_rules(tables, process.comm, &met.rules);
+	return put(engine->skel->maps.chaos_comm_seen, process.comm, &met);
+}
+
+int engine_map(const struct engine *engine, const char *name)
+{
+	return bpf_object__find_map_fd_by_name(engine->skel->obj, name);
+}
+
+void engine_free(struct engine *engine)
+{
+	for (int i = 0; i < engine->links_count; i++)
+		bpf_link__destroy(engine->links[i]); /* a pinned link stays attached */
+	engine->links_count = 0;
+	chaos__destroy(engine->skel);
+	engine->skel = NULL;
+}

@@ -1,0 +1,440 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A rule in plain English. The sentence is put together from left to right:
+ *
+ *	name: [what] from [whom] to [where] [what happens]; [how often]; [when].
+ *
+ * The endpoint is always the server's end; with `side: server` the named processes are those that serve it.
+ */
+#include "user/explain.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "user/names.h"
+
+#define ALL_PPM          1000000
+#define SHOWN_ENTRIES    4 /* of a long list; the rest is counted */
+#define SECOND           1000000000ULL
+#define HAS(rule, which) ((rule)->fault.faults & (1U << (which)))
+
+struct sentence {
+	char *buf;
+	size_t size, len;
+	bool cut;
+};
+
+static void say(struct sentence *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+static void say(struct sentence *s, const char *fmt, ...)
+{
+	size_t room = s->size - s->len;
+	va_list ap;
+	int len;
+
+	va_start(ap, fmt);
+	len = vsnprintf(s->buf + s->len, room, fmt, ap);
+	va_end(ap);
+	if (len < 0 || (size_t)len >= room) {
+		s->cut = true;
+		len = room ? (int)room - 1 : 0;
+	}
+	s->len += (size_t)len;
+}
+
+/* "7.25 s": a number with its decimals, of `unit` nanoseconds each. */
+static void say_decimal(struct sentence *s, uint64_t ns, uint64_t unit, const char *name)
+{
+	uint64_t rest = ns % unit;
+
+	say(s, "%llu", (unsigned long long)(ns / unit));
+	if (rest)
+		say(s, ".");
+	for (; rest; rest %= unit) {
+		unit /= 10;
+		say(s, "%u", (unsigned int)(rest / unit));
+	}
+	say(s, " %s", name);
+}
+
+static void say_duration(struct sentence *s, uint64_t ns)
+{
+	static const struct {
+		uint64_t ns;
+		const char *name;
+	} long_units[] = { { 24 * 3600 * SECOND, "d" }, { 3600 * SECOND, "h" }, { 60 * SECOND, "min" } };
+	const char *gap = "";
+
+	for (size_t i = 0; i < sizeof(long_units) / sizeof(long_units[0]); i++) {
+		if (ns < long_units[i].ns)
+			continue;
+		say(s, "%s%llu %s", gap, (unsigned long long)(ns / long_units[i].ns), long_units[i].name);
+		ns %= long_units[i].ns;
+		gap = " ";
+	}
+	if (*gap && ns == 0)
+		return;
+	say(s, "%s", gap);
+	if (ns >= SECOND || ns == 0)
+		say_decimal(s, ns, SECOND, "s");
+	else if (ns >= 1000000)
+		say_decimal(s, ns, 1000000, "ms");
+	else if (ns >= 1000)
+		say_decimal(s, ns, 1000, "us");
+	else
+		say_decimal(s, ns, 1, "ns");
+}
+
+const char *format_duration(char *buf, size_t size, uint64_t ns)
+{
+	struct sentence s = { .buf = buf, .size = size };
+
+	say_duration(&s, ns);
+	return buf;
+}
+
+const char *format_percent(char *buf, size_t size, uint32_t ppm)
+{
+	struct sentence s = { .buf = buf, .size = size };
+
+	say_decimal(&s, ppm, ALL_PPM / 100, "%");
+	return buf;
+}
+
+const char *format_host(char *buf, size_t size, const struct host *host)
+{
+	bool ipv4 = IN6_IS_ADDR_V4MAPPED(&host->address) && host->prefix_len >= 96;
+	struct sentence s = { .buf = buf, .size = size };
+	char address[INET6_ADDRSTRLEN];
+
+	inet_ntop(ipv4 ? AF_INET : AF_INET6, &host->address.s6_addr[ipv4 ? 12 : 0], address, sizeof(address));
+	say(&s, "%s", address);
+	if (host->prefix_len < 128)
+		say(&s, "/%u", host->prefix_len - (ipv4 ? 96 : 0));
+	return buf;
+}
+
+/* What goes before entry i of "a, b or c". */
+static const char *joint(size_t i, size_t count, const char *last)
+{
+	if (i == 0)
+		return "";
+	return i + 1 == count ? last : ", ";
+}
+
+/* How many entries to name: all, or the first few when that saves more than one. */
+static size_t shown_of(size_t count)
+{
+	return count > SHOWN_ENTRIES + 1 ? SHOWN_ENTRIES : count;
+}
+
+static void say_hosts(struct sentence *s, const struct endpoint *endpoint)
+{
+	size_t count = endpoint->hosts_count, shown = shown_of(count);
+	char host[HOST_TEXT_LEN];
+
+	for (size_t i = 0; i < shown; i++) {
+		format_host(host, sizeof(host), &endpoint->hosts[i]);
+		say(s, "%s%s", joint(i, count, " or "), host);
+	}
+	if (shown < count)
+		say(s, " or %zu more", count - shown);
+}
+
+static void say_ports(struct sentence *s, const struct endpoint *endpoint)
+{
+	size_t count = endpoint->ports_count, shown = shown_of(count);
+	const struct port_range *ports = endpoint->ports;
+
+	say(s, count == 1 && ports[0].first == ports[0].last ? "port " : "ports ");
+	for (size_t i = 0; i < shown; i++) {
+		say(s, "%s%u", joint(i, count, " or "), ports[i].first);
+		if (ports[i].first != ports[i].last)
+			say(s, " to %u", ports[i].last);
+	}
+	if (shown < count)
+		say(s, " or %zu more", count - shown);
+}
+
+/* "processes named gunicorn* of user www-data in cgroup rag.slice and below" */
+static void say_whom(struct sentence *s, const struct match *match)
+{
+	if (match->pid)
+		say(s, "process %u and its children", match->pid);
+	else if (match->process.text || match->user.text || match->cgroup.text)
+		say(s, "processes");
+	else
+		say(s, match->everything ? "every process" : "any process");
+	if (match->process.text)
+		say(s, " named %s", match->process.text);
+	if (match->user.text)
+		say(s, " of user %s", match->user.text);
+	if (match->cgroup.text)
+		say(s, " in cgroup %s and below", match->cgroup.text);
+}
+
+/* "10.0.0.7 or 10.1.0.0/16, port 6333," or "port 6333 anywhere" or "vectors (10.0.0.7, port 6333)" */
+static void say_where(struct sentence *s, const struct match *match)
+{
+	const struct endpoint *endpoint = &match->endpoint;
+	bool named = endpoint->name[0], hosts = endpoint->hosts_count, ports = endpoint->ports_count;
+
+	if (named)
+		say(s, "%s (", endpoint->name);
+	if (hosts)
+		say_hosts(s, endpoint);
+	if (hosts && ports)
+		say(s, ", ");
+	if (ports)
+		say_ports(s, endpoint);
+	else if (!hosts)
+		say(s, "any address");
+	if (named)
+		say(s, ")");
+	else if (hosts && ports)
+		say(s, ",");
+	else if (ports && match->side == CHAOS_SIDE_CLIENT)
+		say(s, " anywhere");
+}
+
+/*
+ * The ends of the connections. The named process is the client, which turns to the place, or the server; then the place
+ * is its own.
+ */
+static void say_ends(struct sentence *s, const struct match *match, bool response)
+{
+	const struct endpoint *endpoint = &match->endpoint;
+
+	if (match->side == CHAOS_SIDE_CLIENT) {
+		say(s, " from ");
+		say_whom(s, match);
+		say(s, " to ");
+		say_where(s, match);
+		return;
+	}
+	say(s, response ? " of " : " to ");
+	say_whom(s, match);
+	if (endpoint->hosts_count || endpoint->ports_count) {
+		say(s, " serving ");
+		say_where(s, match);
+	} else {
+		say(s, " as server");
+	}
+}
+
+static void say_protocol(struct sentence *s, const struct match *match)
+{
+	if (match->protocols == 1U << CHAOS_TCP)
+		say(s, "TCP ");
+	else if (match->protocols == 1U << CHAOS_UDP)
+		say(s, "UDP ");
+}
+
+/* "8 s ± 500 ms" */
+static void say_delay(struct sentence *s, const struct fault *fault)
+{
+	say_duration(s, fault->delay_ns);
+	if (!fault->jitter_ns)
+		return;
+	say(s, " ± ");
+	say_duration(s, fault->jitter_ns);
+	if (fault->distribution == CHAOS_NORMAL)
+		say(s, " (normal distribution, at most ");
+	else if (fault->distribution == CHAOS_PARETO)
+		say(s, " (pareto distribution, at most ");
+	else
+		return;
+	say_duration(s, fault->delay_ns + 4 * fault->jitter_ns);
+	say(s, ")");
+}
+
+/* A delay and nothing else is best told about the requests that it slows. */
+static void say_only_delay(struct sentence *s, const struct rule *rule)
+{
+	bool response = rule->match.side == CHAOS_SIDE_SERVER;
+
+	say_protocol(s, &rule->match);
+	if (rule->per == CHAOS_PER_PACKET) {
+		say(s, "packets");
+		say_ends(s, &rule->match, response);
+		say(s, " are each held ");
+		say_delay(s, &rule->fault);
+		return;
+	}
+	say(s, response ? "responses" : "requests");
+	say_ends(s, &rule->match, response);
+	say(s, " take ");
+	say_delay(s, &rule->fault);
+	say(s, " longer, once each");
+}
+
+static void say_drop(struct sentence *s, const struct rule *rule)
+{
+	static const char *const towards[] = {
+		[CHAOS_REQUEST] = " towards the server",
+		[CHAOS_RESPONSE] = " towards the client",
+		[CHAOS_BOTH] = "",
+	};
+
+	if (rule->fault.drop_all && rule->per != CHAOS_PER_PACKET) {
+		say(s, "go silent");
+	} else if (rule->fault.drop_all) {
+		say(s, "lose packets");
+	} else {
+		say(s, "lose ");
+		say_decimal(s, rule->fault.drop_ppm, ALL_PPM / 100, "% of their packets");
+	}
+	say(s, "%s", towards[rule->match.directions]);
+}
+
+static void say_refuse(struct sentence *s, const struct rule *rule)
+{
+	int index = 0;
+
+	while (refuse_names[index + 1] && refuse_errnos[index] != rule->fault.refuse)
+		index++;
+	say(s, "fail at connect with %s (%s)", errno_name(rule->fault.refuse), refuse_names[index]);
+}
+
+static void say_reset(struct sentence *s, const struct rule *rule)
+{
+	static const char *const when[][CHAOS_BOTH + 1] = {
+		[CHAOS_PER_CONNECTION] = { "", " when a request is sent", " when a response is sent", "" },
+		[CHAOS_PER_PACKET] = { "", " by packets towards the server", " by packets towards the client", "" },
+		[CHAOS_PER_REQUEST] = { "", " when a request is sent", " when a response is sent", "" },
+	};
+
+	say(s, "are reset%s", when[rule->per][rule->match.directions]);
+}
+
+/* "connections from ... lose 5 % of their packets and take 2 s longer for each request" */
+static void say_connections(struct sentence *s, const struct rule *rule)
+{
+	static const enum chaos_fault order[] = { CHAOS_DROP, CHAOS_DELAY, CHAOS_REFUSE, CHAOS_RESET };
+	size_t count = (size_t)__builtin_popcount(rule->fault.faults), said = 0;
+
+	say_protocol(s, &rule->match);
+	say(s, "connections");
+	say_ends(s, &rule->match, false);
+	for (size_t i = 0; i < CHAOS_FAULT_COUNT; i++) {
+		if (!HAS(rule, order[i]))
+			continue;
+		say(s, "%s", said ? joint(said, count, " and ") : " ");
+		said++;
+		if (order[i] == CHAOS_DROP) {
+			say_drop(s, rule);
+		} else if (order[i] == CHAOS_DELAY) {
+			say(s, rule->per == CHAOS_PER_PACKET ? "have packets held " : "take ");
+			say_delay(s, &rule->fault);
+			say(s, rule->per == CHAOS_PER_PACKET ? "" : " longer for each request");
+		} else if (order[i] == CHAOS_REFUSE) {
+			say_refuse(s, rule);
+		} else {
+			say_reset(s, rule);
+		}
+	}
+}
+
+/* A seed matters where there are dice. */
+static void say_seed(struct sentence *s, const struct rule *rule)
+{
+	bool some = rule->percent_ppm > 0 && rule->percent_ppm < ALL_PPM;
+	bool jitter = rule->fault.jitter_ns > 0, lossy = HAS(rule, CHAOS_DROP) && !rule->fault.drop_all;
+
+	if (!rule->seed_given || !rule->percent_ppm || !(some || jitter || lossy))
+		return;
+	if (some)
+		say(s, ", the same ones");
+	else
+		say(s, jitter ? "; the same jitter" : "; the same packets");
+	say(s, " each time (seed %llu)", (unsigned long long)rule->seed);
+}
+
+static void say_how_often(struct sentence *s, const struct rule *rule)
+{
+	static const char *const units[] = { "connections", "packets", "requests" };
+	const char *window = rule->rate_window_ns == SECOND ? "a second" : "an hour";
+
+	if (rule->rate_window_ns == 60 * SECOND)
+		window = "a minute";
+	if (rule->percent_ppm == 0) {
+		say(s, "; on 0 %% of the %s, so never", units[rule->per]);
+	} else if (rule->percent_ppm < ALL_PPM) {
+		say(s, "; on ");
+		say_decimal(s, rule->percent_ppm, ALL_PPM / 100, "% of the ");
+		say(s, "%s", units[rule->per]);
+	} else if (rule->per != CHAOS_PER_CONNECTION) {
+		say(s, "; on all %s", units[rule->per]);
+	}
+	say_seed(s, rule);
+	if (rule->max_hits == 1)
+		say(s, "; at most once");
+	else if (rule->max_hits)
+		say(s, "; at most %llu times", (unsigned long long)rule->max_hits);
+	if (rule->rate_count)
+		say(s, "; at most %u %s", rule->rate_count, window);
+}
+
+static void say_days(struct sentence *s, unsigned int days)
+{
+	static const char *const names[] = { "Mondays", "Tuesdays",  "Wednesdays", "Thursdays",
+					     "Fridays", "Saturdays", "Sundays" };
+	size_t count = (size_t)__builtin_popcount(days), said = 0;
+
+	if (days == 0x7f) {
+		say(s, "every day");
+		return;
+	}
+	say(s, "on ");
+	for (unsigned int i = 0; i < 7; i++) {
+		if (days & (1U << ((i + 1) % 7))) { /* tm_wday begins with Sunday, people's weeks with Monday */
+			say(s, "%s%s", joint(said, count, " and "), names[i]);
+			said++;
+		}
+	}
+}
+
+static void say_when(struct sentence *s, const struct rule *rule)
+{
+	const struct window *window = &rule->window;
+	unsigned int first = window->first_minute, last = window->last_minute;
+
+	say(s, "; ");
+	if (rule->start_after_ns) {
+		say(s, "starts ");
+		say_duration(s, rule->start_after_ns);
+		say(s, " after the load and ");
+	}
+	say(s, "ends after ");
+	say_duration(s, rule->duration_ns);
+	if (!window->limited)
+		return;
+	say(s, "; ");
+	say_days(s, window->days);
+	if (first == 0 && last == 1440)
+		return;
+	say(s, " between %02u:%02u and %02u:%02u", first / 60, first % 60, last / 60, last % 60);
+	if (first > last)
+		say(s, " the next day");
+}
+
+int explain_rule(const struct rules *rules, size_t index, char *buf, size_t size)
+{
+	struct sentence s = { .buf = buf, .size = size };
+	const struct rule *rule = &rules->rules[index];
+
+	say(&s, "%s: ", rule->name);
+	if (rule->fault.faults == 1U << CHAOS_DELAY)
+		say_only_delay(&s, rule);
+	else
+		say_connections(&s, rule);
+	if (rule->match.include_ssh)
+		say(&s, ", SSH included");
+	say_how_often(&s, rule);
+	say_when(&s, rule);
+	say(&s, ".");
+	return s.cut ? -ENOSPC : 0;
+}

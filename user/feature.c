@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "user/feature.h"
+
+#include <errno.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
+#include <linux/bpf.h>
+
+#include "user/linux_compat.h"
+#include "user/qdisc.h"
+#include "user/target.h"
+
+#define TABLE(name, ...)                                                                                               \
+	const char *const name[] = { __VA_ARGS__ };                                                                    \
+	_Static_assert(sizeof(name) / sizeof(name[0]) == FEATURE_COUNT, #name " must have every feature")
+
+TABLE(feature_names, "bpf", "btf", "cgroup2", "ringbuf", "fork-hook", "set-retval", "tcx", "fq", "accept-hook",
+      "pidfd-getfd");
+TABLE(feature_uses, "everything", "everything", "everything", "events, and news of namespaces that appear later",
+      "children of a named pid, cgroups made later", "refuse with any errno", "drop and reset at devices",
+      "delay", "the owner of an accepted connection", "connections older than the load");
+TABLE(feature_fallbacks, NULL, NULL, NULL, NULL, "rules with pid or cgroup see only what exists at load",
+      "a rewritten destination: TCP only, and a timeout takes 3 s", "clsact filters", "delay is refused",
+      "accepted connections belong to whoever opened the listener", "old connections are known by cgroup and user only");
+
+struct probe_result {
+	bool ok;
+	int error;
+};
+
+static struct probe_result result_of(int fd)
+{
+	struct probe_result r = { .ok = fd >= 0, .error = fd >= 0 ? 0 : -fd };
+
+	if (fd >= 0)
+		close(fd);
+	return r;
+}
+
+static struct probe_result result_of_call(int err)
+{
+	return (struct probe_result){ .ok = err == 0, .error = err < 0 ? -err : 0 };
+}
+
+static int load_insns(enum bpf_prog_type type, enum bpf_attach_type attach, const struct bpf_insn *insns, size_t count)
+{
+	LIBBPF_OPTS(bpf_prog_load_opts, opts, .expected_attach_type = attach);
+
+	return bpf_prog_load(type, "chaos_probe", "GPL", insns, count, &opts);
+}
+
+static struct probe_result probe_bpf(void)
+{
+	const struct bpf_insn insns[] = {
+		{ .code = 0xb7, .dst_reg = 0, .imm = 1 }, /* r0 = 1 */
+		{ .code = 0x95 },			  /* exit */
+	};
+
+	return result_of(load_insns(BPF_PROG_TYPE_CGROUP_SKB, BPF_CGROUP_INET_EGRESS, insns, 2));
+}
+
+static struct probe_result probe_set_retval(void)
+{
+	const struct bpf_insn insns[] = {
+		{ .code = 0xb7, .dst_reg = 1, .imm = -111 },		/* r1 = -ECONNREFUSED */
+		{ .code = 0x85, .imm = 187 /* bpf_set_retval */ },
+		{ .code = 0xb7, .dst_reg = 0, .imm = 0 },
+		{ .code = 0x95 },
+	};
+
+	return result_of(load_insns(BPF_PROG_TYPE_CGROUP_SOCK_ADDR, BPF_CGROUP_INET4_CONNECT, insns, 4));
+}
+
+static struct probe_result probe_ringbuf(void)
+{
+	return result_of(bpf_map_create(BPF_MAP_TYPE_RINGBUF, "chaos_probe", 0, 0, 4096, NULL));
+}
+
+static struct probe_result probe_raw_tracepoint(void)
+{
+	const struct bpf_insn insns[] = {
+		{ .code = 0xb7, .dst_reg = 0, .imm = 0 },
+		{ .code = 0x95 },
+	};
+	int prog = load_insns(BPF_PROG_TYPE_RAW_TRACEPOINT, 0, insns, 2), link;
+
+	if (prog < 0)
+		return result_of(prog);
+	link = bpf_raw_tracepoint_open("sched_process_fork", prog);
+	close(prog);
+	return result_of(link);
+}
+
+/* Attaches to lo for an instant: the program does nothing and lets the rest of the chain run. */
+static struct probe_result probe_tcx(void)
+{
+	const struct bpf_insn insns[] = {
+		{ .code = 0xb7, .dst_reg = 0, .imm = -1 },
+		{ .code = 0x95 },
+	};
+	int prog = load_insns(BPF_PROG_TYPE_SCHED_CLS, 0, insns, 2), link;
+
+	if (prog < 0)
+		return result_of(prog);
+	link = bpf_link_create(prog, if_nametoindex("lo"), BPF_TCX_EGRESS, NULL);
+	close(prog);
+	return result_of(link);
+}
+
+/* Trampolines may be missing (no ftrace), and 5.10 does not let such a program reach a socket's storage. */
+static struct probe_result probe_accept_hook(void)
+{
+	struct probe_result r = { .ok = false, .error = ENOENT };
+	LIBBPF_OPTS(bpf_prog_load_opts, opts, .expected_attach_type = BPF_TRACE_FEXIT);
+	const struct bpf_insn insns[] = {
+		{ .code = 0xb7, .dst_reg = 0, .imm = 0 },
+		{ .code = 0x95 },
+	};
+	int prog, link;
+
+	opts.attach_btf_id = libbpf_find_vmlinux_btf_id("inet_csk_accept", BPF_TRACE_FEXIT);
+	if ((int)opts.attach_btf_id <= 0)
+		return r;
+	if (libbpf_probe_bpf_helper(BPF_PROG_TYPE_TRACING, BPF_FUNC_sk_storage_get, NULL) == 0) {
+		r.error = EOPNOTSUPP;
+		return r;
+	}
+	prog = bpf_prog_load(BPF_PROG_TYPE_TRACING, "chaos_probe", "GPL", insns, 2, &opts);
+	if (prog < 0)
+		return result_of(prog);
+	link = bpf_raw_tracepoint_open(NULL, prog);
+	close(prog);
+	return result_of(link);
+}
+
+static struct probe_result probe_pidfd_getfd(void)
+{
+	int self = syscall(SYS_pidfd_open, getpid(), 0), fd;
+	struct probe_result r = { .ok = false, .error = errno };
+
+	if (self < 0)
+		return r;
+	fd = syscall(SYS_pidfd_getfd, self, self, 0);
+	r = result_of(fd < 0 ? -errno : fd);
+	close(self);
+	return r;
+}
+
+static struct probe_result probe_btf(void)
+{
+	struct probe_result r = { .ok = access("/sys/kernel/btf/vmlinux", R_OK) == 0, .error = errno };
+
+	return r;
+}
+
+static void set(struct features *f, enum feature feature, struct probe_result r)
+{
+	f->has[feature] = r.ok;
+	if (!r.ok)
+		snprintf(f->why_not[feature], sizeof(f->why_not[feature]), "%s", strerror(r.error));
+}
+
+void features_probe(struct features *f)
+{
+	struct utsname names;
+
+	memset(f, 0, sizeof(*f));
+	if (uname(&names) == 0)
+		snprintf(f->kernel, sizeof(f->kernel), "%s", names.release);
+	find_cgroup2(f->cgroup2_mount, sizeof(f->cgroup2_mount));
+	f->has[FEATURE_CGROUP2] = f->cgroup2_mount[0];
+	if (!f->has[FEATURE_CGROUP2])
+		snprintf(f->why_not[FEATURE_CGROUP2], sizeof(f->why_not[0]), "no cgroup2 file system is mounted");
+	set(f, FEATURE_BTF, probe_btf());
+	set(f, FEATURE_PIDFD_GETFD, probe_pidfd_getfd());
+	if (geteuid() != 0) {
+		for (int i = 0; i < FEATURE_COUNT; i++) {
+			if (i == FEATURE_CGROUP2 || i == FEATURE_BTF || i == FEATURE_PIDFD_GETFD)
+				continue;
+			snprintf(f->why_not[i], sizeof(f->why_not[i]), "needs root to find out");
+		}
+		return;
+	}
+	set(f, FEATURE_BPF, probe_bpf());
+	set(f, FEATURE_RINGBUF, probe_ringbuf());
+	set(f, FEATURE_FORK_HOOK, probe_raw_tracepoint());
+	set(f, FEATURE_SET_RETVAL, probe_set_retval());
+	set(f, FEATURE_TCX, probe_tcx());
+	set(f, FEATURE_ACCEPT_HOOK, probe_accept_hook());
+	set(f, FEATURE_FQ, result_of_call(qdisc_probe_fq()));
+}

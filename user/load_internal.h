@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* A load in the making or running: shared by load.c (making), check.c (explaining) and reaper.c (serving). */
+#ifndef USER_LOAD_INTERNAL_H
+#define USER_LOAD_INTERNAL_H
+
+#include "user/engine.h"
+#include "user/eventlog.h"
+#include "user/feature.h"
+#include "user/load.h"
+#include "user/prepare.h"
+#include "user/process.h"
+#include "user/schedule.h"
+#include "user/store.h"
+#include "user/tables.h"
+#include "user/target.h"
+
+struct load {
+	struct rules *rules; /* the caller's */
+	struct load_options options;
+	struct features features;
+	struct process_list processes;
+	struct target *targets;
+	struct tables *tables;
+	struct schedule schedule;
+	struct engine engine;
+	struct prepare prepare;
+	struct store_record record;
+	struct eventlog log;
+	char pin_dir[64];
+	uint64_t began_ns; /* CLOCK_BOOTTIME: rules count from here */
+	bool appeared;	   /* something is to be prepared */
+};
+
+/* Everything up to, but without, touching the machine. */
+int load_compile(struct load *load, struct rules *rules, const struct load_options *options, struct error *err);
+void load_free(struct load *load);
+
+/* Why rule `index` cannot be had on this kernel; 0 when it can. */
+int rule_possible(const struct load *load, size_t index, struct error *err);
+
+/* Takes down a load that is over: everything but its record, events and last counters. Needs the lock. */
+int load_finish(struct store_record *record, struct error *err);
+
+/* Starts the background process that serves a load to its end. Its pid, or a negative errno. */
+pid_t reaper_start(struct load *load, struct error *err);
+
+/* Ends a reaper; returns when it is gone. */
+void reaper_stop(const struct process_id *reaper);
+
+#endif

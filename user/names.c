@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "user/names.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "bpf/chaos.h"
+
+#define TABLE(name, count, ...)                                                                                        \
+	const char *const name[] = { __VA_ARGS__, NULL };                                                              \
+	_Static_assert(sizeof(name) / sizeof(name[0]) == (count) + 1, #name " must name every value")
+
+TABLE(fault_names, CHAOS_FAULT_COUNT, "drop", "delay", "refuse", "reset");
+TABLE(per_names, CHAOS_PER_COUNT, "connection", "packet", "request");
+TABLE(distribution_names, CHAOS_DISTRIBUTION_COUNT, "uniform", "normal", "pareto");
+TABLE(side_names, CHAOS_SIDE_COUNT, "unknown", "client", "server");
+TABLE(skip_names, CHAOS_SKIP_COUNT, "percent", "max-hits", "max-rate", "observe", "ssh", "device");
+TABLE(protocol_names, CHAOS_PROTOCOL_COUNT, "tcp", "udp");
+
+/* One errno for each word on every kernel: 5.10 can only give those that a rewritten destination leads to. */
+const int refuse_errnos[] = { ECONNREFUSED, ETIMEDOUT, ENETUNREACH, EPERM };
+TABLE(refuse_names, sizeof(refuse_errnos) / sizeof(refuse_errnos[0]), "refused", "timeout", "unreachable", "denied");
+
+int name_index(const char *const *names, const char *word)
+{
+	for (int i = 0; names[i]; i++) {
+		if (strcmp(names[i], word) == 0)
+			return i;
+	}
+	return -1;
+}
+
+const char *errno_name(int error)
+{
+	static char unknown[32];
+	const char *name = strerrorname_np(error);
+
+	if (name)
+		return name;
+	snprintf(unknown, sizeof(unknown), "errno %d", error);
+	return unknown;
+}

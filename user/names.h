@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The words of the rule language for the enums of bpf/chaos.h: the same word in YAML, in `status --json`, in events and
+ * in the man page. Tables are in the order of their enum, complete (asserted), and end with NULL.
+ */
+#ifndef USER_NAMES_H
+#define USER_NAMES_H
+
+extern const char *const fault_names[];	       /* enum chaos_fault: drop, delay, refuse, reset */
+extern const char *const per_names[];	       /* connection, packet, request */
+extern const char *const distribution_names[]; /* uniform, normal, pareto */
+extern const char *const side_names[];	       /* unknown, client, server */
+extern const char *const skip_names[];	       /* percent, max-hits, max-rate, observe, ssh, device */
+extern const char *const protocol_names[];     /* tcp, udp */
+extern const char *const refuse_names[];       /* refused, timeout, unreachable, denied */
+extern const int refuse_errnos[];	       /* in that order */
+
+/* Index of `word` in a table, or -1. */
+int name_index(const char *const *names, const char *word);
+
+/* "ECONNREFUSED" for a positive errno; "errno N" from a static buffer for an unknown one. */
+const char *errno_name(int error);
+
+#endif

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Serving a load until it is over, in the foreground or by the reaper in the background: events are moved to the log,
+ * devices and namespaces that appear are prepared, and at the end everything is taken down. No fault depends on it: the
+ * kernel ends them by itself, and whatever command comes next cleans up if the reaper was killed.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "user/load_internal.h"
+#include "user/state.h"
+
+#define TICK_MS 250 /* how often devices are looked through; events come at once */
+#define DRAIN_MARGIN_NS 2000000000ULL
+
+static uint64_t boot_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_BOOTTIME, &now);
+	return now.tv_sec * 1000000000ULL + now.tv_nsec;
+}
+
+static void on_notice(const struct chaos_event *event, void *arg)
+{
+	struct load *load = arg;
+
+	(void)event;
+	load->appeared = true;
+}
+
+/* Looks for what is not prepared yet. What cannot be is left: its packets are counted as skipped. */
+static void prepare_new(struct load *load)
+{
+	struct process_list processes;
+	struct error ignored;
+
+	load->appeared = false;
+	if (process_list(load->features.cgroup2_mount, &processes, &ignored))
+		return;
+	if (engine_follow(&load->engine, load->tables) == 0)
+		prepare_devices(&load->prepare, &processes, false, &ignored);
+	process_list_free(&processes);
+}
+
+/* Is the load of the record no longer ours: stopped, or replaced? */
+static bool is_replaced(const struct load *load)
+{
+	struct store_record now;
+	struct error ignored;
+
+	return store_read_record(&now, &ignored) != 0 || now.generation != load->record.generation;
+}
+
+/* Over: the last rule has ended, and nothing is held any more (or its time has passed by far). */
+static bool is_over(const struct load *load)
+{
+	uint64_t now = boot_ns(), longest = rules_longest_delay(load->rules);
+
+	if (now < load->schedule.end_ns && !engine_all_finished(&load->engine, load->rules->count))
+		return false;
+	if (!longest || now > load->schedule.end_ns + longest + DRAIN_MARGIN_NS)
+		return true;
+	return prepare_backlog(&load->prepare) == 0;
+}
+
+int load_serve(struct load *load, double seconds, int wake_fd, struct error *err)
+{
+	uint64_t until = seconds < 0 ? UINT64_MAX : boot_ns() + (uint64_t)(seconds * 1e9);
+	uint64_t next_look = 0;
+	struct pollfd fds[2] = {
+		{ .fd = load->log.ring_fd, .events = POLLIN },
+		{ .fd = wake_fd, .events = POLLIN },
+	};
+
+	(void)err;
+	load->log.on_notice = on_notice;
+	load->log.arg = load;
+	for (;;) {
+		uint64_t now;
+		int ret = poll(fds, 2, TICK_MS);
+
+		if (ret < 0 && errno != EINTR)
+			return error_set(err, -errno, EXIT_FAILED, "cannot wait: %s", strerror(errno));
+		if (ret > 0 && fds[0].revents)
+			eventlog_move(&load->log);
+		if (ret > 0 && fds[1].revents)
+			return 0;
+		now = boot_ns();
+		if (load->appeared || now >= next_look) {
+			if (is_replaced(load) || is_over(load))
+				return 1;
+			prepare_new(load);
+			next_look = now + TICK_MS * 1000000ULL;
+		}
+		if (now >= until)
+			return 0;
+	}
+}
+
+/* ---- the process ----------------------------------------------------------------------------------------------------- */
+
+static void become_daemon(void)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	setsid();
+	if (chdir("/") < 0)
+		_exit(1);
+	for (int fd = 0; null >= 0 && fd < 3; fd++)
+		dup2(null, fd);
+	prctl(PR_SET_NAME, "chaosbpf");
+	for (int sig = 1; sig < NSIG; sig++)
+		signal(sig, SIG_DFL);
+	signal(SIGHUP, SIG_IGN);
+	signal(SIGPIPE, SIG_IGN);
+}
+
+static void reap(struct load *load)
+{
+	struct error ignored;
+	int lock;
+
+	load_serve(load, -1, -1, &ignored);
+	eventlog_move(&load->log);
+	for (;;) {
+		if (is_replaced(load))
+			return;
+		lock = state_lock(1000, &ignored);
+		if (lock >= 0)
+			break;
+	}
+	if (!is_replaced(load) && store_read_record(&load->record, &ignored) == 0) {
+		eventlog_move(&load->log);
+		load_finish(&load->record, &ignored);
+	}
+	state_unlock(lock);
+}
+
+pid_t reaper_start(struct load *load, struct error *err)
+{
+	int ready[2];
+	pid_t child;
+	char byte;
+
+	if (pipe2(ready, O_CLOEXEC) < 0)
+		return error_set(err, -errno, EXIT_FAILED, "cannot make a pipe: %s", strerror(errno));
+	child = fork();
+	if (child == 0) {
+		/* Twice, so that nobody waits for it; the lock of the command is not ours to hold. */
+		if (fork() != 0)
+			_exit(0);
+		close(ready[0]);
+		become_daemon();
+		state_forget_lock();
+		load->record.reaper = process_id_of(getpid());
+		store_write_record(&load->record, err);
+		if (write(ready[1], "", 1) != 1)
+			_exit(1);
+		close(ready[1]);
+		reap(load);
+		_exit(0);
+	}
+	close(ready[1]);
+	if (child > 0)
+		waitpid(child, NULL, 0);
+	if (child < 0 || read(ready[0], &byte, 1) != 1) {
+		close(ready[0]);
+		return error_set(err, -EAGAIN, EXIT_FAILED, "cannot start the reaper");
+	}
+	close(ready[0]);
+	return child;
+}
+
+void reaper_stop(const struct process_id *reaper)
+{
+	int pidfd;
+	struct pollfd gone;
+
+	if (!process_id_alive(reaper) || reaper->pid == getpid())
+		return;
+	pidfd = syscall(SYS_pidfd_open, reaper->pid, 0);
+	if (pidfd < 0)
+		return;
+	if (process_id_alive(reaper)) {
+		syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
+		gone = (struct pollfd){ .fd = pidfd, .events = POLLIN };
+		poll(&gone, 1, 2000);
+	}
+	close(pidfd);
+}

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * A rules file, parsed: what the user wrote, checked, and nothing resolved yet.
+ *
+ * Knows YAML and the language (rules/README.md), nothing of BPF, processes or devices: names of cgroups and users are
+ * kept as written, user/target.c looks them up. Every element remembers where it stands in the file, so that later
+ * stages can point at it as well.
+ */
+#ifndef USER_RULES_H
+#define USER_RULES_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "bpf/chaos.h"
+#include "user/error.h"
+
+#define RULES_MAX_FILE_SIZE (1024 * 1024)
+#define RULES_MAX_DEPTH 16
+#define RULES_MAX_ENDPOINTS 256
+#define RULES_MAX_LIST 1024 /* entries of one list: hosts, ports, ... */
+#define RULES_MAX_TEXT 511  /* bytes of one value or key */
+#define RULES_MAX_DURATION_NS (7ULL * 24 * 3600 * 1000000000ULL)
+#define RULES_MAX_NAME 63   /* of a rule or an endpoint: [A-Za-z0-9][A-Za-z0-9._-]* */
+
+/* Position in the file, counted from 1; 0 when the thing is a default. */
+struct mark {
+	unsigned int line, column;
+};
+
+/* An address or network; IPv4 in mapped form, prefix_len counts all 128 bits (an IPv4 host has 128). */
+struct host {
+	struct in6_addr address;
+	unsigned int prefix_len;
+	struct mark mark;
+};
+
+struct port_range {
+	uint16_t first, last;
+	struct mark mark;
+};
+
+/* A string of the file with its place, or text == NULL. Owned by the rules. */
+struct text {
+	char *text;
+	struct mark mark;
+};
+
+/* What an endpoint is, whether named under `endpoints:` or written into a rule. */
+struct endpoint {
+	char name[RULES_MAX_NAME + 1]; /* empty when written into a rule */
+	struct mark mark;
+	struct host *hosts;
+	size_t hosts_count;	       /* 0: any address */
+	struct port_range *ports;
+	size_t ports_count;	       /* 0: any port */
+};
+
+/* Sets of 1 << enum chaos_protocol. */
+#define RULES_ANY_PROTOCOL ((1 << CHAOS_TCP) | (1 << CHAOS_UDP))
+
+struct match {
+	struct mark mark;
+	struct endpoint endpoint;  /* a copy of the named one, narrowed by hosts and ports of the rule */
+	struct text cgroup;	   /* as written, without a leading slash */
+	struct text process;	   /* comm, may hold `*` */
+	struct text user;	   /* name or number */
+	uint32_t pid;		   /* 0: any */
+	struct mark pid_mark;
+	unsigned int protocols;	   /* set of 1 << enum chaos_protocol */
+	enum chaos_side side;	   /* CHAOS_SIDE_CLIENT unless written */
+	unsigned int directions;   /* enum chaos_direction, a set */
+	bool everything;	   /* `everything: true` */
+	bool include_ssh;
+};
+
+struct fault {
+	struct mark mark;
+	unsigned int faults;	   /* set of 1 << enum chaos_fault */
+	uint32_t drop_ppm;	   /* 1,000,000 for `drop: true` */
+	bool drop_all;
+	uint64_t delay_ns, jitter_ns;
+	enum chaos_distribution distribution;
+	int refuse;		   /* positive errno: ECONNREFUSED, ETIMEDOUT, ENETUNREACH, EPERM (denied) */
+};
+
+/* `between`: minutes of the local day; first > last runs over midnight. Whole day: 0 and 1440. */
+struct window {
+	struct mark mark;
+	unsigned int first_minute, last_minute;
+	unsigned int days;	   /* set of 1 << tm_wday of the day on which the window begins; 0x7f: all */
+	bool limited;		   /* between or days was written */
+};
+
+struct rule {
+	char name[RULES_MAX_NAME + 1];
+	struct mark mark;
+	struct match match;
+	struct fault fault;
+	uint32_t percent_ppm;
+	enum chaos_per per;
+	uint64_t max_hits;	   /* 0: no limit */
+	uint32_t rate_count;	   /* 0: no limit */
+	uint64_t rate_window_ns;   /* a second, a minute or an hour */
+	uint64_t start_after_ns;
+	uint64_t duration_ns;	   /* never 0 after rules_load(): counts from the start of the rule */
+	struct window window;
+	uint64_t seed;
+	bool seed_given;
+};
+
+struct rules {
+	char *file;		   /* name for messages */
+	char *source;		   /* the text itself, kept so that `status` can tell what was loaded */
+	size_t source_len;
+	struct endpoint *endpoints;
+	size_t endpoints_count;
+	struct rule *rules;
+	size_t count;		   /* 1 to CHAOS_MAX_RULES */
+};
+
+/* From the command line. */
+struct rules_options {
+	uint64_t duration_ns;	   /* --duration: replaces every rule's own; 0: not given */
+};
+
+/*
+ * Reads `path` ("-": standard input). On success *rules is the caller's, to be given to rules_free(); on failure it is
+ * NULL and err->text begins with file:line:column.
+ */
+int rules_load(const char *path, const struct rules_options *options, struct rules **rules, struct error *err);
+
+/* The same from memory; `file` is used in messages. */
+int rules_parse(const char *file, const char *source, size_t len, const struct rules_options *options,
+		struct rules **rules, struct error *err);
+
+void rules_free(struct rules *rules);
+
+/* "8s", "500ms", "1m30s", "2h" to nanoseconds; -EINVAL for anything else, -ERANGE when above 365 days. */
+int parse_duration(const char *text, uint64_t *ns);
+
+/* "30", "30%", "0.5%" to parts per million; -EINVAL, or -ERANGE outside 0 to 100. */
+int parse_percent(const char *text, uint32_t *ppm);
+
+/* "4096", "4KiB", "1MB" to bytes; -EINVAL for anything else, -ERANGE when it does not fit. */
+int parse_size(const char *text, uint64_t *bytes);
+
+/* "0", "443" to a number: decimal digits without a leading zero; -EINVAL for anything else, -ERANGE above 2^64 - 1. */
+int parse_number(const char *text, uint64_t *number);
+
+/* Sets err to "file:line:column: ..." for something that a later stage found wrong. Returns -EINVAL. */
+int rules_error_at(const struct rules *rules, struct mark mark, struct error *err, enum exit_code exit,
+		   const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+
+/* The known word nearest to `word` if near enough to be a slip of the finger, or NULL. `words` ends with NULL. */
+const char *nearest_word(const char *word, const char *const *words);
+
+#endif

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* `fault`: what a rule does, and which faults, sides and directions make sense together. */
+#include <string.h>
+
+#include "user/names.h"
+#include "user/rules_parse.h"
+
+#define HAS(fault, which) ((fault)->faults & (1U << (which)))
+#define ALL_PPM           1000000
+
+static int key_drop(struct parser *p, const struct node *node, void *target)
+{
+	static const char expected[] = "true, or each packet's chance such as 5%";
+	struct fault *fault = target;
+	const char *text;
+	int err;
+
+	err = value_text(p, node, expected, &text);
+	if (err)
+		return err;
+	fault->faults |= 1U << CHAOS_DROP;
+	fault->drop_ppm = ALL_PPM;
+	if (strcmp(text, "true") != 0 && strcmp(text, "false") != 0) {
+		if (parse_percent(text, &fault->drop_ppm))
+			return fail(p, node->mark, "invalid drop '%s', expected %s", show(p, text), expected);
+	} else {
+		err = value_true(p, node);
+	}
+	if (!err && fault->drop_ppm == 0)
+		return fail(p, node->mark, "drop '%s' does nothing, it must be more than 0", show(p, text));
+	fault->drop_all = fault->drop_ppm == ALL_PPM;
+	return err;
+}
+
+/* A duration that is not nothing. */
+static int key_time(struct parser *p, const struct node *node, void *target)
+{
+	uint64_t *ns = target;
+	int err;
+
+	err = value_duration(p, node, CHAOS_MAX_DELAY_NS, ns);
+	if (!err && *ns == 0)
+		err = fail(p, node->mark, "%s '%s' does nothing, it must be more than 0", node->label,
+			   show(p, node->text));
+	return err;
+}
+
+static int key_delay(struct parser *p, const struct node *node, void *target)
+{
+	struct fault *fault = target;
+
+	fault->faults |= 1U << CHAOS_DELAY;
+	return key_time(p, node, &fault->delay_ns);
+}
+
+static int key_distribution(struct parser *p, const struct node *node, void *target)
+{
+	enum chaos_distribution *distribution = target;
+	unsigned int index;
+	int err;
+
+	err = value_choice(p, node, distribution_names, &index);
+	if (!err)
+		*distribution = index;
+	return err;
+}
+
+static int key_refuse(struct parser *p, const struct node *node, void *target)
+{
+	struct fault *fault = target;
+	unsigned int index;
+	int err;
+
+	err = value_choice(p, node, refuse_names, &index);
+	if (err)
+		return err;
+	fault->faults |= 1U << CHAOS_REFUSE;
+	fault->refuse = refuse_errnos[index];
+	return 0;
+}
+
+static int key_reset(struct parser *p, const struct node *node, void *target)
+{
+	struct fault *fault = target;
+
+	fault->faults |= 1U << CHAOS_RESET;
+	return value_true(p, node);
+}
+
+const struct key fault_keys[] = {
+	{ "drop", key_drop, 0 },
+	{ "delay", key_delay, 0 },
+	{ "jitter", key_time, offsetof(struct fault, jitter_ns) },
+	{ "distribution", key_distribution, offsetof(struct fault, distribution) },
+	{ "refuse", key_refuse, 0 },
+	{ "reset", key_reset, 0 },
+	{ "rate", NULL, 0 },
+	{ "corrupt", NULL, 0 },
+	{ "duplicate", NULL, 0 },
+	{ "reorder", NULL, 0 },
+	{ "break-after", NULL, 0 },
+	{ "dns", NULL, 0 },
+	{ "status", NULL, 0 },
+	{ "body", NULL, 0 },
+	{ "gpu-oom", NULL, 0 },
+	{ "call", NULL, 0 },
+	{ "errno", NULL, 0 },
+	{ NULL, NULL, 0 },
+};
+
+/* The tails of normal and pareto are cut at four times the jitter. */
+static uint64_t longest_delay(const struct fault *fault)
+{
+	return fault->delay_ns + fault->jitter_ns * (fault->distribution == CHAOS_UNIFORM ? 1 : 4);
+}
+
+static int check_delay(struct parser *p, const struct node *node, const struct fault *fault)
+{
+	const struct node *jitter = node_get(node, "jitter"), *distribution = node_get(node, "distribution");
+
+	if (jitter && !HAS(fault, CHAOS_DELAY))
+		return fail(p, jitter->key_mark, "'jitter' needs 'delay'");
+	if (distribution && !jitter)
+		return fail(p, distribution->key_mark, "'distribution' needs 'jitter'");
+	if (!jitter)
+		return 0;
+	if (fault->jitter_ns > fault->delay_ns)
+		return fail(p, jitter->mark, "jitter '%s' is longer than the delay, '%s'", show(p, jitter->text),
+			    show(p, node_get(node, "delay")->text));
+	if (longest_delay(fault) > CHAOS_MAX_DELAY_NS)
+		return fail(p, jitter->mark, "delay and %sjitter '%s' together are longer than 10 min",
+			    fault->distribution == CHAOS_UNIFORM ? "" : "four times the ", show(p, jitter->text));
+	return 0;
+}
+
+int key_fault(struct parser *p, const struct node *node, void *target)
+{
+	struct fault *fault = target;
+	int err;
+
+	fault->mark = node->mark;
+	err = map_parse(p, node, "a map such as { delay: 8s }", fault_keys, fault);
+	if (!err)
+		err = check_delay(p, node, fault);
+	if (err)
+		return err;
+	if (!fault->faults)
+		return fail(p, node->mark, "no fault here, expected drop, delay, refuse or reset");
+	if (HAS(fault, CHAOS_REFUSE) && fault->faults != 1U << CHAOS_REFUSE)
+		return fail(p, node_get(node, "refuse")->key_mark,
+			    "'refuse' goes with no other fault: a connection that is refused has no packets");
+	if (HAS(fault, CHAOS_DELAY) && fault->drop_all)
+		return fail(p, node_get(node, "delay")->key_mark,
+			    "'delay' and 'drop: true' contradict each other: nothing arrives that could be late");
+	if (HAS(fault, CHAOS_RESET) && fault->drop_all)
+		return fail(p, node_get(node, "reset")->key_mark,
+			    "'reset' and 'drop: true' contradict each other: the client would not hear of it");
+	return 0;
+}
+
+/* The place of a key of `match`, or of the rule when it is not written. */
+static struct mark match_mark(const struct node *node, const char *key)
+{
+	const struct node *match = node_get(node, "match");
+	const struct node *found = match ? node_get(match, key) : NULL;
+
+	return found ? found->mark : node->mark;
+}
+
+/* refuse happens at connect(), before there are packets and at the client only. */
+static int check_refuse(struct parser *p, const struct node *node, struct rule *rule)
+{
+	const struct node *per = node_get(node, "per");
+
+	if (rule->per != CHAOS_PER_CONNECTION && per)
+		return fail(p, per->mark, "'per: %s' makes no sense with 'refuse', decided once for each connection",
+			    per_names[rule->per]);
+	rule->per = CHAOS_PER_CONNECTION; /* whatever `defaults` say */
+	if (rule->match.side == CHAOS_SIDE_SERVER)
+		return fail(p, match_mark(node, "side"),
+			    "'refuse' is for the client; the server has 'drop' and 'reset'");
+	if (rule->match.directions != CHAOS_BOTH)
+		return fail(p, match_mark(node, "direction"),
+			    "'direction' makes no sense with 'refuse': no packet is ever sent");
+	return 0;
+}
+
+/* A packet can only be held where it leaves: requests at the client, responses at the server. */
+static int check_delay_direction(struct parser *p, const struct node *node, const struct match *match)
+{
+	if (match->side == CHAOS_SIDE_CLIENT && match->directions == CHAOS_RESPONSE)
+		return fail(p, match_mark(node, "direction"),
+			    "the response is not delayed at the client; a delayed request looks the same to it: "
+			    "use 'direction: request', or 'side: server' at the other end");
+	if (match->side == CHAOS_SIDE_SERVER && match->directions == CHAOS_REQUEST)
+		return fail(p, match_mark(node, "direction"),
+			    "the request is not delayed at the server; a delayed response looks the same from outside: "
+			    "use 'direction: response', or 'side: client' at the other end");
+	return 0;
+}
+
+/* UDP has no connection to reset; without `protocol` the rule is about TCP alone. */
+static int check_reset(struct parser *p, const struct node *node, struct match *match)
+{
+	const struct node *match_node = node_get(node, "match");
+
+	if (match_node && node_get(match_node, "protocol") && (match->protocols & (1U << CHAOS_UDP)))
+		return fail(p, match_mark(node, "protocol"), "'reset' is for tcp only, udp has no connection to reset");
+	match->protocols = 1U << CHAOS_TCP;
+	return 0;
+}
+
+int fault_check(struct parser *p, const struct node *node, struct rule *rule)
+{
+	struct fault *fault = &rule->fault;
+	int err = 0;
+
+	if (HAS(fault, CHAOS_REFUSE))
+		err = check_refuse(p, node, rule);
+	if (!err && HAS(fault, CHAOS_DELAY))
+		err = check_delay_direction(p, node, &rule->match);
+	if (!err && HAS(fault, CHAOS_RESET))
+		err = check_reset(p, node, &rule->match);
+	return err;
+}

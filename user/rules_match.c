@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * `match`: whom and what a rule hits. The guard against hitting everything by accident is here: a match must name
+ * something, or say `everything: true`.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "user/names.h"
+#include "user/rules_parse.h"
+
+#define MAX_PID    4194304 /* PID_MAX_LIMIT */
+#define COMM_CHARS (CHAOS_COMM_LEN - 1)
+
+static int key_endpoint(struct parser *p, const struct node *node, void *target)
+{
+	struct endpoint *endpoint = target;
+	const struct endpoint *named;
+	int err;
+
+	err = endpoint_find(p, node, &named);
+	if (err)
+		return err;
+	strcpy(endpoint->name, named->name);
+	endpoint->mark = node->mark;
+	return 0;
+}
+
+static int key_protocol(struct parser *p, const struct node *node, void *target)
+{
+	unsigned int *protocols = target, index;
+	const struct node *entries;
+	size_t count;
+	int err;
+
+	err = value_list(p, node, &entries, &count);
+	if (err)
+		return err;
+	*protocols = 0;
+	for (size_t i = 0; i < count && !err; i++) {
+		err = value_choice(p, &entries[i], protocol_names, &index);
+		if (!err)
+			*protocols |= 1U << index;
+	}
+	return err;
+}
+
+/* Each part of a path must be a directory's name and lead downwards. */
+static bool path_leads_down(const char *path)
+{
+	size_t len;
+
+	for (; *path; path += len + (path[len] == '/')) {
+		len = strcspn(path, "/");
+		if (len == 0 || (len == 1 && path[0] == '.') || (len == 2 && path[0] == '.' && path[1] == '.'))
+			return false;
+	}
+	return true;
+}
+
+static int key_cgroup(struct parser *p, const struct node *node, void *target)
+{
+	struct text *cgroup = target;
+	const char *text;
+	size_t len;
+	int err;
+
+	err = value_text(p, node, "a cgroup's path such as system.slice/rag.service", &text);
+	if (err)
+		return err;
+	while (*text == '/')
+		text++;
+	len = strlen(text);
+	while (len > 0 && text[len - 1] == '/')
+		len--;
+	if (len == 0)
+		return fail(p, node->mark, "cgroup '%s' holds every process; leave 'cgroup' out", show(p, node->text));
+	if (strncmp(text, "sys/fs/cgroup", strlen("sys/fs/cgroup")) == 0)
+		return fail(p, node->mark, "cgroup '%s': leave out /sys/fs/cgroup, the path begins below it",
+			    show(p, node->text));
+	cgroup->mark = node->mark;
+	cgroup->text = strndup(text, len);
+	if (!cgroup->text)
+		return out_of_memory(p);
+	if (!path_leads_down(cgroup->text))
+		return fail(p, node->mark, "invalid cgroup '%s', '.', '..' and '//' are not allowed",
+			    show(p, node->text));
+	return 0;
+}
+
+static int key_pid(struct parser *p, const struct node *node, void *target)
+{
+	struct match *match = target;
+	uint64_t pid;
+	int err;
+
+	err = value_number(p, node, 1, MAX_PID, &pid);
+	if (err)
+		return err;
+	if (pid == 1)
+		return fail(p, node->mark, "pid '1' is every process's ancestor; leave 'pid' out");
+	match->pid = (uint32_t)pid;
+	match->pid_mark = node->mark;
+	return 0;
+}
+
+static int process_too_long(struct parser *p, const struct node *node)
+{
+	char kept[COMM_CHARS + 1];
+	size_t len = COMM_CHARS;
+
+	while ((node->text[len] & 0xc0) == 0x80)
+		len--; /* not in the middle of a character */
+	memcpy(kept, node->text, len);
+	kept[len] = '\0';
+	return fail(p, node->mark, "process '%s' is too long, the kernel keeps %d characters of a name: write '%s%s'",
+		    show(p, node->text), COMM_CHARS, kept, len < COMM_CHARS ? "*" : "");
+}
+
+/* A pattern's own characters; each `*` stands for any number of them, none too. */
+static size_t count_literal(const char *pattern)
+{
+	size_t count = 0;
+
+	for (; *pattern; pattern++)
+		count += *pattern != '*';
+	return count;
+}
+
+static int key_process(struct parser *p, const struct node *node, void *target)
+{
+	struct text *process = target;
+	const char *text;
+	size_t literal;
+	int err;
+
+	err = value_text(p, node, "a process's name such as gunicorn or \"gunicorn*\"", &text);
+	if (err)
+		return err;
+	literal = count_literal(text);
+	if (literal == 0)
+		return fail(p, node->mark, "process '%s' holds every process; leave 'process' out", show(p, text));
+	if (strchr(text, '/'))
+		return fail(p, node->mark, "invalid process '%s', write the name without its path", show(p, text));
+	if (literal > COMM_CHARS && strchr(text, '*'))
+		return fail(p, node->mark, "process '%s' is too long, the kernel keeps %d characters of a name",
+			    show(p, text), COMM_CHARS);
+	if (literal > COMM_CHARS)
+		return process_too_long(p, node);
+	return key_text(p, node, process);
+}
+
+static int key_user(struct parser *p, const struct node *node, void *target)
+{
+	const uint64_t max_uid = UINT32_MAX - 1; /* the last one means "none" */
+	const char *text;
+	uint64_t uid;
+	int err;
+
+	err = value_text(p, node, "a user's name or number", &text);
+	if (err)
+		return err;
+	if (text[strspn(text, "0123456789")] == '\0') {
+		err = value_number(p, node, 0, max_uid, &uid);
+		if (err)
+			return err;
+	}
+	if (strpbrk(text, ":/ "))
+		return fail(p, node->mark, "invalid user '%s', expected a user's name or number", show(p, text));
+	return key_text(p, node, target);
+}
+
+static int key_side(struct parser *p, const struct node *node, void *target)
+{
+	enum chaos_side *side = target;
+	unsigned int index;
+	int err;
+
+	err = value_choice(p, node, side_names + CHAOS_SIDE_CLIENT, &index);
+	if (!err)
+		*side = CHAOS_SIDE_CLIENT + index;
+	return err;
+}
+
+static int key_direction(struct parser *p, const struct node *node, void *target)
+{
+	static const char *const names[] = { "request", "response", "both", NULL };
+	unsigned int *directions = target, index;
+	int err;
+
+	err = value_choice(p, node, names, &index);
+	if (!err)
+		*directions = index + 1; /* CHAOS_REQUEST, CHAOS_RESPONSE, CHAOS_BOTH */
+	return err;
+}
+
+const struct key match_keys[] = {
+	{ "endpoint", key_endpoint, offsetof(struct match, endpoint) },
+	{ "hosts", key_hosts, offsetof(struct match, endpoint) },
+	{ "ports", key_ports, offsetof(struct match, endpoint) },
+	{ "protocol", key_protocol, offsetof(struct match, protocols) },
+	{ "cgroup", key_cgroup, offsetof(struct match, cgroup) },
+	{ "pid", key_pid, 0 },
+	{ "process", key_process, offsetof(struct match, process) },
+	{ "user", key_user, offsetof(struct match, user) },
+	{ "side", key_side, offsetof(struct match, side) },
+	{ "direction", key_direction, offsetof(struct match, directions) },
+	{ "everything", key_bool, offsetof(struct match, everything) },
+	{ "include-ssh", key_bool, offsetof(struct match, include_ssh) },
+	{ "container", NULL, 0 },
+	{ NULL, NULL, 0 },
+};
+
+/* The keys that name something; protocol, side and direction alone still leave everything. */
+static const char *const narrowing_keys[] = { "endpoint", "hosts", "ports", "cgroup", "pid", "process", "user", NULL };
+
+/* 0.0.0.0/0 and ports 1-65535 narrow nothing. */
+static bool narrows(const struct match *match)
+{
+	const struct endpoint *endpoint = &match->endpoint;
+	bool hosts = endpoint->hosts_count > 0, ports = endpoint->ports_count > 0;
+
+	for (size_t i = 0; i < endpoint->hosts_count; i++)
+		hosts = hosts &&
+			(endpoint->hosts[i].prefix_len != 96 || !IN6_IS_ADDR_V4MAPPED(&endpoint->hosts[i].address));
+	for (size_t i = 0; i < endpoint->ports_count; i++)
+		ports = ports && (endpoint->ports[i].first > 1 || endpoint->ports[i].last < UINT16_MAX);
+	return hosts || ports || match->cgroup.text || match->pid || match->process.text || match->user.text;
+}
+
+static int check_everything(struct parser *p, const struct node *node, const struct match *match)
+{
+	if (!match->everything && !narrows(match))
+		return fail(p, node->mark,
+			    "this names no address, port, cgroup, pid, process or user and would hit everything; name "
+			    "something, or say 'everything: true'");
+	for (size_t i = 0; match->everything && narrowing_keys[i]; i++) {
+		if (node_get(node, narrowing_keys[i]))
+			return fail(p, node_get(node, "everything")->mark,
+				    "'everything: true' contradicts '%s', leave one of them out", narrowing_keys[i]);
+	}
+	return 0;
+}
+
+int key_match(struct parser *p, const struct node *node, void *target)
+{
+	const struct node *endpoint_node;
+	struct match *match = target;
+	const struct endpoint *named;
+	int err;
+
+	match->mark = node->mark;
+	err = map_parse(p, node, "a map with the keys of a match", match_keys, match);
+	if (err)
+		return err;
+	endpoint_node = node_get(node, "endpoint");
+	if (endpoint_node) {
+		err = endpoint_find(p, endpoint_node, &named);
+		if (!err)
+			err = endpoint_narrow(p, node, &match->endpoint, named);
+		if (err)
+			return err;
+	}
+	return check_everything(p, node, match);
+}
+
+void match_free(struct match *match)
+{
+	endpoint_free(&match->endpoint);
+	free(match->cgroup.text);
+	free(match->process.text);
+	free(match->user.text);
+}

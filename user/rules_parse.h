@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * From the tree to the structs of user/rules.h: what the files user/rules*.c share, for nobody else.
+ *
+ * A section of the language is a table of keys; map_parse() walks a map in file order and hands each value to the
+ * function of its key. Functions return 0 or a negative errno with parser->err set.
+ */
+#ifndef USER_RULES_PARSE_H
+#define USER_RULES_PARSE_H
+
+#include "user/rules.h"
+#include "user/rules_yaml.h"
+
+struct parser {
+	struct rules *rules; /* being filled */
+	const struct rules_options *options;
+	struct error *err;
+	struct rule defaults; /* duration, percent, per and seed; duration 0: none */
+	char shown[4][96];    /* see show() */
+	unsigned int shown_next;
+};
+
+struct key {
+	const char *name;
+	/* NULL: a word of the language that is not built yet. */
+	int (*parse)(struct parser *p, const struct node *node, void *target);
+	size_t offset; /* of what `parse` fills in, from the section's own struct */
+};
+
+#define fail(p, mark, ...) rules_error_at((p)->rules, mark, (p)->err, EXIT_USAGE, __VA_ARGS__)
+
+/* The sections; the tables end with a NULL name. */
+extern const struct key rule_keys[];
+extern const struct key match_keys[];
+extern const struct key fault_keys[];
+
+/* user/rules_value.c: single values */
+
+int out_of_memory(struct parser *p);
+
+/* The text, cut short for a message; lives until the fourth call after this one. */
+const char *show(struct parser *p, const char *text);
+
+/* Fails unless node is of that kind; `expected` completes "expected ...". */
+int value_kind(struct parser *p, const struct node *node, enum node_kind kind, const char *expected);
+int value_text(struct parser *p, const struct node *node, const char *expected, const char **text);
+int value_number(struct parser *p, const struct node *node, uint64_t min, uint64_t max, uint64_t *number);
+int value_duration(struct parser *p, const struct node *node, uint64_t max_ns, uint64_t *ns);
+int value_percent(struct parser *p, const struct node *node, uint32_t *ppm);
+int value_true(struct parser *p, const struct node *node); /* `true` and nothing else */
+int value_choice(struct parser *p, const struct node *node, const char *const *names, unsigned int *index);
+
+/* A list's entries, or the one value that stands where a list could. An empty list is an error. */
+int value_list(struct parser *p, const struct node *node, const struct node **entries, size_t *count);
+
+/* A map whose values go where `keys` says, below `target`. */
+int map_parse(struct parser *p, const struct node *map, const char *expected, const struct key *keys, void *target);
+
+/* Unknown keys only; for sections that are read in an order of their own. */
+int map_check_keys(struct parser *p, const struct node *map, const char *expected, const struct key *keys);
+
+/* Parse functions for tables; the target is a bool, a struct text. */
+int key_bool(struct parser *p, const struct node *node, void *target);
+int key_text(struct parser *p, const struct node *node, void *target);
+
+/* [A-Za-z0-9][A-Za-z0-9._-]*, RULES_MAX_NAME at most; `name` has room for it. */
+int name_parse(struct parser *p, struct mark mark, const char *text, char *name);
+
+/* user/rules_endpoint.c */
+
+int endpoints_parse(struct parser *p, const struct node *map);
+int key_hosts(struct parser *p, const struct node *node, void *endpoint);
+int key_ports(struct parser *p, const struct node *node, void *endpoint);
+int endpoint_find(struct parser *p, const struct node *node, const struct endpoint **found);
+
+/* Makes `endpoint` hold what both hold; `node` is the `match` that names `named`. */
+int endpoint_narrow(struct parser *p, const struct node *node, struct endpoint *endpoint, const struct endpoint *named);
+void endpoint_free(struct endpoint *endpoint);
+
+/* user/rules_match.c, user/rules_fault.c, user/rules_time.c */
+
+int key_match(struct parser *p, const struct node *node, void *match);
+void match_free(struct match *match);
+int key_fault(struct parser *p, const struct node *node, void *fault);
+int key_max_rate(struct parser *p, const struct node *node, void *rule);
+int key_between(struct parser *p, const struct node *node, void *window);
+int key_days(struct parser *p, const struct node *node, void *window);
+
+/* Checks that need match and fault together; `node` is the rule's map. */
+int fault_check(struct parser *p, const struct node *node, struct rule *rule);
+
+#endif

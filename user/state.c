@@ -1,0 +1,437 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "user/state.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include "user/exec_cgroup.h"
+#include "user/load_internal.h"
+#include "user/store.h"
+#include "user/sweep.h"
+#include "user/target.h"
+
+#define LOCK STORE_RUN "/lock"
+
+const char *const rule_state_names[] = { "waiting", "active", "observing", "finished", NULL };
+_Static_assert(sizeof(rule_state_names) / sizeof(rule_state_names[0]) == RULE_STATE_COUNT + 1, "rule_state_names");
+
+static uint64_t boot_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_BOOTTIME, &now);
+	return now.tv_sec * 1000000000ULL + now.tv_nsec;
+}
+
+/* ---- the lock ------------------------------------------------------------------------------------------------------- */
+
+static int held_lock = -1;
+
+/* `stop` removes the file: a lock on a file that is no longer there is worth nothing. */
+static bool is_current(int fd)
+{
+	struct stat ours, there;
+
+	return fstat(fd, &ours) == 0 && stat(LOCK, &there) == 0 && ours.st_ino == there.st_ino &&
+	       ours.st_dev == there.st_dev;
+}
+
+static void name_holder(int fd, struct error *err)
+{
+	char pid[16] = "";
+	ssize_t len = pread(fd, pid, sizeof(pid) - 1, 0);
+
+	pid[len > 0 ? len : 0] = '\0';
+	if (pid[0])
+		error_set(err, -ETIMEDOUT, EXIT_FAILED, "another chaosbpf (process %s) is at work", pid);
+	else
+		error_set(err, -ETIMEDOUT, EXIT_FAILED, "another chaosbpf is at work");
+}
+
+static void sign(int fd)
+{
+	char pid[16];
+	int len = snprintf(pid, sizeof(pid), "%d", getpid());
+
+	if (ftruncate(fd, 0) == 0 && pwrite(fd, pid, len, 0) != len)
+		return; /* only for the message above */
+}
+
+int state_lock(int timeout_ms, struct error *err)
+{
+	uint64_t until = boot_ns() + timeout_ms * 1000000ULL;
+
+	for (;;) {
+		int fd;
+
+		if (mkdir(STORE_RUN, 0700) < 0 && errno != EEXIST)
+			return error_set(err, -errno, EXIT_FAILED, "cannot make " STORE_RUN ": %s", strerror(errno));
+		fd = open(LOCK, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+		if (fd < 0 && errno != ENOENT)
+			return error_set(err, -errno, EXIT_FAILED, "cannot open " LOCK ": %s", strerror(errno));
+		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && is_current(fd)) {
+			sign(fd);
+			held_lock = fd;
+			return fd;
+		}
+		if (boot_ns() >= until) {
+			if (fd >= 0) {
+				name_holder(fd, err);
+				close(fd);
+			}
+			return -ETIMEDOUT;
+		}
+		if (fd >= 0)
+			close(fd);
+		usleep(5000);
+	}
+}
+
+void state_unlock(int lock)
+{
+	if (lock >= 0)
+		close(lock);
+	held_lock = -1;
+}
+
+void state_forget_lock(void)
+{
+	if (held_lock >= 0)
+		close(held_lock);
+	held_lock = -1;
+}
+
+/* ---- status --------------------------------------------------------------------------------------------------------- */
+
+int state_rules(struct rules **rules, struct error *err)
+{
+	/* Every rule had its end when it was loaded, perhaps from --duration: ends are read from the kernel, not here. */
+	const struct rules_options options = { .duration_ns = 1000000000ULL };
+	struct store_record record;
+	size_t size;
+	void *data;
+	int ret = store_read_record(&record, err);
+
+	*rules = NULL;
+	ret = ret ?: store_read_file(STORE_RULES, RULES_MAX_FILE_SIZE, &data, &size, err);
+	if (ret)
+		return ret;
+	ret = rules_parse(record.file, data, size, &options, rules, err);
+	free(data);
+	return ret;
+}
+
+/* Sums a per-CPU value of counters. */
+static void sum(const uint64_t *per_cpu, size_t words, int cpus, uint64_t *total)
+{
+	memset(total, 0, words * sizeof(*total));
+	for (int cpu = 0; cpu < cpus; cpu++) {
+		for (size_t w = 0; w < words; w++)
+			total[w] += per_cpu[cpu * words + w];
+	}
+}
+
+static int read_counters(uint32_t generation, struct status *s)
+{
+	int stats = store_open_pin(generation, "chaos_stats"), totals = store_open_pin(generation, "chaos_totals");
+	int cpus = libbpf_num_possible_cpus(), ret = stats < 0 ? stats : totals < 0 ? totals : 0;
+	uint64_t *per_cpu = calloc(cpus > 0 ? cpus : 1, sizeof(struct chaos_stats) + sizeof(struct chaos_totals));
+
+	if (!per_cpu)
+		ret = -ENOMEM;
+	for (uint32_t i = 0; !ret && i < s->rules_count; i++) {
+		if (bpf_map_lookup_elem(stats, &i, per_cpu) == 0)
+			sum(per_cpu, sizeof(struct chaos_stats) / 8, cpus, (uint64_t *)&s->rules[i].stats);
+		else
+			ret = -errno;
+	}
+	if (!ret) {
+		uint32_t zero = 0;
+
+		if (bpf_map_lookup_elem(totals, &zero, per_cpu) == 0)
+			sum(per_cpu, sizeof(struct chaos_totals) / 8, cpus, (uint64_t *)&s->totals);
+	}
+	free(per_cpu);
+	if (stats >= 0)
+		close(stats);
+	if (totals >= 0)
+		close(totals);
+	return ret;
+}
+
+static bool has_rule(const struct chaos_vector *v, size_t rule)
+{
+	return v->word[rule / 64] >> (rule % 64) & 1;
+}
+
+/* Walks the schedule as the kernel does: what is active now, next, and last. */
+static void apply_interval(struct status *s, const struct chaos_interval *interval, uint64_t starts_ns, uint64_t now)
+{
+	for (size_t i = 0; i < s->rules_count; i++) {
+		struct rule_status *r = &s->rules[i];
+
+		if (interval->until_ns <= now || !has_rule(&interval->active, i))
+			continue;
+		if (r->state == RULE_FINISHED) {
+			r->state = starts_ns <= now ? (s->observe ? RULE_OBSERVING : RULE_ACTIVE) : RULE_WAITING;
+			r->starts_in_s = starts_ns <= now ? 0 : (starts_ns - now) / 1e9;
+		}
+		r->ends_in_s = (interval->until_ns - now) / 1e9;
+	}
+}
+
+static int read_schedule(uint32_t generation, struct status *s)
+{
+	int schedule = store_open_pin(generation, "chaos_schedule"), size = store_open_pin(generation, "chaos_intervals");
+	int finished = store_open_pin(generation, "chaos_finished");
+	uint32_t zero = 0, count = 0;
+	uint64_t starts = 0, now = boot_ns();
+	struct chaos_finished done = { 0 };
+	int ret = schedule < 0 ? schedule : size < 0 ? size : finished < 0 ? finished : 0;
+
+	for (size_t i = 0; i < s->rules_count; i++)
+		s->rules[i].state = RULE_FINISHED;
+	if (!ret && bpf_map_lookup_elem(size, &zero, &count))
+		ret = -errno;
+	for (uint32_t k = 0; !ret && k < count; k++) {
+		struct chaos_interval interval;
+
+		if (bpf_map_lookup_elem(schedule, &k, &interval)) {
+			ret = -errno;
+			break;
+		}
+		apply_interval(s, &interval, starts, now);
+		starts = interval.until_ns;
+	}
+	if (!ret && bpf_map_lookup_elem_flags(finished, &zero, &done, BPF_F_LOCK) == 0) {
+		for (size_t i = 0; i < s->rules_count; i++) {
+			if (!has_rule(&done.rules, i))
+				continue;
+			s->rules[i].state = RULE_FINISHED;
+			s->rules[i].ends_in_s = s->rules[i].starts_in_s = 0;
+			s->rules[i].unloaded = true;
+		}
+	}
+	if (schedule >= 0)
+		close(schedule);
+	if (size >= 0)
+		close(size);
+	if (finished >= 0)
+		close(finished);
+	return ret;
+}
+
+static size_t count_devices(uint32_t generation)
+{
+	int fd = store_open_pin(generation, "chaos_devices");
+	struct chaos_device_key key, *last = NULL;
+	size_t count = 0;
+
+	while (fd >= 0 && bpf_map_get_next_key(fd, last, &key) == 0) {
+		last = &key;
+		count++;
+	}
+	if (fd >= 0)
+		close(fd);
+	return count;
+}
+
+static uint64_t count_events(void)
+{
+	struct stat st;
+
+	return stat(STORE_EVENTS, &st) == 0 ? st.st_size / sizeof(struct chaos_event) : 0;
+}
+
+/* What a load that is over has left: written by status_save(). */
+struct saved {
+	uint32_t generation, rules;
+	struct chaos_totals totals;
+	struct chaos_stats stats[];
+};
+
+int status_save(const struct status *status, struct error *err)
+{
+	size_t size = sizeof(struct saved) + status->rules_count * sizeof(struct chaos_stats);
+	struct saved *saved = calloc(1, size);
+	int ret;
+
+	if (!saved)
+		return error_set(err, -ENOMEM, EXIT_FAILED, "out of memory");
+	saved->generation = status->generation;
+	saved->rules = status->rules_count;
+	saved->totals = status->totals;
+	for (size_t i = 0; i < status->rules_count; i++)
+		saved->stats[i] = status->rules[i].stats;
+	ret = store_write_file(STORE_STATS, saved, size, err);
+	free(saved);
+	return ret;
+}
+
+static void read_saved(struct status *s)
+{
+	struct saved *saved;
+	struct error ignored;
+	void *data;
+	size_t size;
+
+	for (size_t i = 0; i < s->rules_count; i++)
+		s->rules[i].state = RULE_FINISHED;
+	if (store_read_file(STORE_STATS, 1 << 20, &data, &size, &ignored))
+		return;
+	saved = data;
+	if (size >= sizeof(*saved) && saved->generation == s->generation && saved->rules == s->rules_count &&
+	    size == sizeof(*saved) + saved->rules * sizeof(struct chaos_stats)) {
+		s->totals = saved->totals;
+		for (size_t i = 0; i < s->rules_count; i++)
+			s->rules[i].stats = saved->stats[i];
+	}
+	free(data);
+}
+
+static int fill_rules(struct status *s, const struct rules *rules)
+{
+	s->rules = calloc(rules->count, sizeof(*s->rules));
+	if (!s->rules)
+		return -ENOMEM;
+	s->rules_count = rules->count;
+	for (size_t i = 0; i < rules->count; i++) {
+		snprintf(s->rules[i].name, sizeof(s->rules[i].name), "%s", rules->rules[i].name);
+		s->rules[i].faults = rules->rules[i].fault.faults;
+		s->rules[i].max_hits = rules->rules[i].max_hits;
+	}
+	return 0;
+}
+
+/* Not because it was told to: because max-hits was reached. */
+static void tell_unloaded(struct status *s)
+{
+	for (size_t i = 0; i < s->rules_count; i++) {
+		struct rule_status *r = &s->rules[i];
+		uint64_t hits = r->stats.injected + r->stats.skipped[CHAOS_SKIP_OBSERVE];
+
+		if (r->max_hits && hits >= r->max_hits)
+			r->unloaded = false;
+	}
+}
+
+int status_read(struct status **status, struct error *err)
+{
+	struct status *s = calloc(1, sizeof(*s));
+	struct store_record record;
+	struct rules *rules = NULL;
+	int ret;
+
+	*status = NULL;
+	if (!s)
+		return error_set(err, -ENOMEM, EXIT_FAILED, "out of memory");
+	ret = store_read_record(&record, err);
+	if (ret == -ENOENT) {
+		*status = s;
+		return 0;
+	}
+	ret = ret ?: state_rules(&rules, err);
+	if (ret)
+		goto out;
+	s->loaded = !record.over;
+	s->observe = record.observe;
+	s->generation = record.generation;
+	s->loaded_at_s = record.loaded_at_s;
+	s->ends_in_s = !record.over && record.end_ns > boot_ns() ? (record.end_ns - boot_ns()) / 1e9 : 0;
+	s->owner = process_id_alive(&record.owner) ? record.owner.pid : 0;
+	s->reaper = process_id_alive(&record.reaper) ? record.reaper.pid : 0;
+	snprintf(s->file, sizeof(s->file), "%s", record.file);
+	snprintf(s->command, sizeof(s->command), "%s", record.command);
+	s->events = count_events();
+	ret = fill_rules(s, rules);
+	if (!ret && record.over) {
+		read_saved(s);
+	} else if (!ret) {
+		ret = read_counters(record.generation, s);
+		ret = ret ?: read_schedule(record.generation, s);
+		s->devices = count_devices(record.generation);
+	}
+	tell_unloaded(s);
+	if (ret)
+		error_set(err, ret, EXIT_FAILED, "cannot read the state of the load: %s", strerror(-ret));
+out:
+	rules_free(rules);
+	if (ret)
+		status_free(s);
+	else
+		*status = s;
+	return ret;
+}
+
+void status_free(struct status *status)
+{
+	if (status)
+		free(status->rules);
+	free(status);
+}
+
+/* ---- tidying up ------------------------------------------------------------------------------------------------------- */
+
+static uint64_t armed_generation(void)
+{
+	int fd = store_open_pin(0, "chaos_control");
+	struct chaos_control control = { 0 };
+	uint32_t zero = 0;
+
+	if (fd < 0)
+		return 0;
+	bpf_map_lookup_elem(fd, &zero, &control);
+	close(fd);
+	return control.generation;
+}
+
+/* 1: what is there makes no sense, or is half of a load that died while it was made. */
+static int tidy(struct error *err)
+{
+	struct store_record record;
+	int ret = store_read_record(&record, err);
+
+	if (ret)
+		return access(STORE_PINS, F_OK) == 0 || access(STORE_JOURNAL, F_OK) == 0;
+	if (record.over)
+		return 0;
+	if (armed_generation() != record.generation)
+		return !process_id_alive(&record.owner);
+	if (process_id_alive(&record.reaper) || process_id_alive(&record.owner)) {
+		store_remove_generations(record.generation);
+		return 0;
+	}
+	if (record.owner.pid || boot_ns() >= record.end_ns)
+		return load_finish(&record, err);
+	return 0;
+}
+
+int state_tidy(struct error *err)
+{
+	struct stop_result result;
+	struct error ignored;
+	char cgroup2[256];
+	int lock, ret;
+
+	find_cgroup2(cgroup2, sizeof(cgroup2));
+	if (cgroup2[0])
+		exec_cgroup_tidy(cgroup2);
+	if (access(STORE_RUN, F_OK) != 0 && access(STORE_PINS, F_OK) != 0)
+		return 0;
+	lock = state_lock(0, &ignored);
+	if (lock < 0)
+		return 0; /* somebody is at work: theirs is not to be tidied */
+	ret = tidy(err);
+	state_unlock(lock);
+	return ret == 1 ? load_stop(&result, err) : ret;
+}

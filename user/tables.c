@@ -1,0 +1,718 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "user/tables.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "bpf/match.h"
+
+#define MAX_HOSTS 65536
+
+static int no_memory(struct error *err)
+{
+	return error_set(err, -ENOMEM, EXIT_FAILED, "out of memory");
+}
+
+static void set_bit(struct chaos_vector *v, size_t rule)
+{
+	v->word[rule / 64] |= 1ULL << (rule % 64);
+}
+
+static void merge(struct chaos_vector *to, const struct chaos_vector *from)
+{
+	for (int w = 0; w < CHAOS_WORDS; w++)
+		to->word[w] |= from->word[w];
+}
+
+/* ---- rule sets: equal vectors are kept once ------------------------------------------------------------------- */
+
+static size_t hash(const struct chaos_vector *v)
+{
+	uint64_t h = 0xcbf29ce484222325ULL;
+
+	for (int w = 0; w < CHAOS_WORDS; w++) {
+		h = (h ^ v->word[w]) * 0x100000001b3ULL;
+		h ^= h >> 29;
+	}
+	return h;
+}
+
+static int grow_sets(struct tables *t)
+{
+	size_t room = t->sets_room ? 2 * t->sets_room : 256;
+	struct chaos_vector *sets = realloc(t->sets, room / 2 * sizeof(*sets));
+	uint32_t *index;
+
+	if (!sets)
+		return -ENOMEM;
+	t->sets = sets;
+	index = malloc(room * sizeof(*index));
+	if (!index)
+		return -ENOMEM;
+	memset(index, 0xff, room * sizeof(*index));
+	for (size_t i = 0; i < t->sets_count; i++) {
+		size_t at = hash(&sets[i]) & (room - 1);
+
+		while (index[at] != UINT32_MAX)
+			at = (at + 1) & (room - 1);
+		index[at] = i;
+	}
+	free(t->sets_index);
+	t->sets_index = index;
+	t->sets_room = room;
+	return 0;
+}
+
+/* Number of the set with these rules, made when it is new. */
+static int set_number(struct tables *t, const struct chaos_vector *v, uint32_t *number)
+{
+	size_t at;
+
+	if (t->sets_count >= t->sets_room / 2) {
+		int err = grow_sets(t);
+
+		if (err)
+			return err;
+	}
+	for (at = hash(v) & (t->sets_room - 1); t->sets_index[at] != UINT32_MAX; at = (at + 1) & (t->sets_room - 1)) {
+		if (memcmp(&t->sets[t->sets_index[at]], v, sizeof(*v)) == 0) {
+			*number = t->sets_index[at];
+			return 0;
+		}
+	}
+	t->sets[t->sets_count] = *v;
+	t->sets_index[at] = t->sets_count;
+	*number = t->sets_count++;
+	return 0;
+}
+
+/* ---- one list of (key, vector) for a dimension, sorted and merged ----------------------------------------------- */
+
+struct entry {
+	unsigned char key[32];
+	struct chaos_vector rules;
+};
+
+struct entries {
+	struct entry *list;
+	size_t count, room;
+	size_t key_size;
+	struct chaos_vector wildcard; /* rules that do not ask */
+};
+
+static int add_entry(struct entries *e, const void *key, size_t rule)
+{
+	if (e->count == e->room) {
+		size_t room = e->room ? 2 * e->room : 64;
+		struct entry *more = realloc(e->list, room * sizeof(*more));
+
+		if (!more)
+			return -ENOMEM;
+		e->list = more;
+		e->room = room;
+	}
+	memset(&e->list[e->count], 0, sizeof(*e->list));
+	memcpy(e->list[e->count].key, key, e->key_size);
+	set_bit(&e->list[e->count].rules, rule);
+	e->count++;
+	return 0;
+}
+
+static int by_key(const void *a, const void *b)
+{
+	return memcmp(((const struct entry *)a)->key, ((const struct entry *)b)->key, sizeof(((struct entry *)0)->key));
+}
+
+static void merge_entries(struct entries *e)
+{
+	size_t kept = 0;
+
+	if (!e->count)
+		return;
+	qsort(e->list, e->count, sizeof(*e->list), by_key);
+	for (size_t i = 1; i < e->count; i++) {
+		if (by_key(&e->list[kept], &e->list[i]) == 0)
+			merge(&e->list[kept].rules, &e->list[i].rules);
+		else
+			e->list[++kept] = e->list[i];
+	}
+	e->count = kept + 1;
+}
+
+/* Every entry also allows the rules that do not ask; returns the numbers in sets[], the caller's. */
+static int number_entries(struct tables *t, struct entries *e, enum chaos_dimension dimension, uint32_t **numbers)
+{
+	int err = set_number(t, &e->wildcard, &t->knobs.wildcard[dimension]);
+
+	*numbers = calloc(e->count + 1, sizeof(**numbers));
+	if (!*numbers)
+		return -ENOMEM;
+	for (size_t i = 0; i < e->count && !err; i++) {
+		struct chaos_vector v = e->list[i].rules;
+
+		merge(&v, &e->wildcard);
+		err = set_number(t, &v, &(*numbers)[i]);
+	}
+	return err;
+}
+
+/* Turns entries into the array of pairs of a dimension. */
+#define FINISH(t, e, dimension, field)                                                                                 \
+	({                                                                                                             \
+		uint32_t *numbers_ = NULL;                                                                             \
+		int err_;                                                                                              \
+		merge_entries(e);                                                                                      \
+		err_ = number_entries(t, e, dimension, &numbers_);                                                     \
+		(t)->field = calloc((e)->count + 1, sizeof(*(t)->field));                                              \
+		if (!(t)->field)                                                                                       \
+			err_ = -ENOMEM;                                                                                \
+		for (size_t i_ = 0; !err_ && i_ < (e)->count; i_++) {                                                  \
+			memcpy(&(t)->field[i_].key, (e)->list[i_].key, sizeof((t)->field[i_].key));                    \
+			(t)->field[i_].set = numbers_[i_];                                                             \
+		}                                                                                                      \
+		(t)->field##_count = (e)->count;                                                                       \
+		free(numbers_);                                                                                        \
+		err_;                                                                                                  \
+	})
+
+/* ---- processes, cgroups, users ---------------------------------------------------------------------------------- */
+
+static int make_pids(struct tables *t, const struct target *targets, size_t count)
+{
+	struct entries e = { .key_size = sizeof(uint32_t) };
+	int err = 0;
+
+	for (size_t i = 0; i < count && !err; i++) {
+		if (!targets[i].by_pid)
+			set_bit(&e.wildcard, i);
+		for (size_t k = 0; targets[i].by_pid && k < targets[i].pids_count && !err; k++)
+			err = add_entry(&e, &targets[i].pids[k], i);
+	}
+	if (!err)
+		err = FINISH(t, &e, CHAOS_DIM_PID, pids);
+	free(e.list);
+	return err;
+}
+
+/*
+ * v2 cgroups lead to sets of the cgroup dimension. v1 cgroups are there for processes that enter later, whose pid then
+ * gets the entry's set: sets of the pid dimension.
+ */
+static int make_cgroups(struct tables *t, const struct target *targets, size_t count)
+{
+	struct entries e = { .key_size = sizeof(struct chaos_cgroup_key) };
+	struct chaos_vector any_pid = { 0 };
+	int err = 0;
+
+	for (size_t i = 0; i < count && !err; i++) {
+		if (!targets[i].by_cgroup)
+			set_bit(&e.wildcard, i);
+		if (!targets[i].by_pid)
+			set_bit(&any_pid, i);
+		for (size_t k = 0; k < targets[i].cgroups_count && !err; k++)
+			err = add_entry(&e, &targets[i].cgroups[k], i);
+	}
+	if (!err)
+		err = FINISH(t, &e, CHAOS_DIM_CGROUP, cgroups);
+	for (size_t i = 0; i < t->cgroups_count && !err; i++) {
+		struct chaos_vector v = e.list[i].rules;
+
+		if (!t->cgroups[i].key.hierarchy)
+			continue;
+		merge(&v, &any_pid);
+		err = set_number(t, &v, &t->cgroups[i].set);
+	}
+	free(e.list);
+	return err;
+}
+
+static int make_users(struct tables *t, const struct target *targets, size_t count)
+{
+	struct entries e = { .key_size = sizeof(uint32_t) };
+	int err = 0;
+
+	for (size_t i = 0; i < count && !err; i++) {
+		if (!targets[i].by_user)
+			set_bit(&e.wildcard, i);
+		else
+			err = add_entry(&e, &targets[i].uid, i);
+	}
+	if (!err)
+		err = FINISH(t, &e, CHAOS_DIM_USER, users);
+	free(e.list);
+	return err;
+}
+
+/* ---- process names ---------------------------------------------------------------------------------------------- */
+
+/* A pattern in its lane: a bit for each character, a `*` keeps the bit it stands at. */
+static void add_pattern(struct chaos_patterns *p, size_t lane, const char *pattern)
+{
+	const size_t word = lane / 4, shift = 16 * (lane % 4);
+	unsigned int state = 0;
+
+	p->start[word] |= 1ULL << shift;
+	for (; *pattern; pattern++) {
+		uint64_t bit = 1ULL << (shift + state);
+
+		if (*pattern == '*') {
+			p->star[word] |= bit;
+			continue;
+		}
+		p->step[(unsigned char)*pattern][word] |= bit;
+		state++;
+	}
+	p->accept[word] |= 1ULL << (shift + state);
+}
+
+static size_t literal_length(const char *pattern)
+{
+	size_t len = 0;
+
+	for (; *pattern; pattern++)
+		len += *pattern != '*';
+	return len;
+}
+
+struct pattern_use {
+	const char *pattern;
+	struct chaos_vector rules;
+};
+
+static int use_pattern(struct pattern_use *uses, size_t *count, const struct rules *rules, size_t i, struct error *err)
+{
+	const struct text *process = &rules->rules[i].match.process;
+	size_t k;
+
+	for (k = 0; k < *count && strcmp(uses[k].pattern, process->text) != 0; k++)
+		;
+	if (k == CHAOS_MAX_PATTERNS)
+		return rules_error_at(rules, process->mark, err, EXIT_USAGE,
+				      "more than %d different process names with '*'", CHAOS_MAX_PATTERNS);
+	if (literal_length(process->text) >= CHAOS_PATTERN_STATES)
+		return rules_error_at(rules, process->mark, err, EXIT_USAGE,
+				      "process '%s' is longer than the 15 characters that the kernel keeps", process->text);
+	if (k == *count)
+		uses[(*count)++].pattern = process->text;
+	set_bit(&uses[k].rules, i);
+	return 0;
+}
+
+static int make_comms(struct tables *t, const struct rules *rules, struct error *err)
+{
+	struct entries e = { .key_size = CHAOS_COMM_LEN };
+	struct pattern_use uses[CHAOS_MAX_PATTERNS] = { 0 };
+	int ret = 0;
+
+	for (size_t i = 0; i < rules->count && !ret; i++) {
+		const char *process = rules->rules[i].match.process.text;
+		char key[CHAOS_COMM_LEN] = { 0 };
+
+		if (!process) {
+			set_bit(&e.wildcard, i);
+		} else if (strchr(process, '*')) {
+			ret = use_pattern(uses, &t->patterns_count, rules, i, err);
+			if (ret)
+				goto out;
+		} else {
+			memcpy(key, process, strnlen(process, sizeof(key) - 1));
+			ret = add_entry(&e, key, i);
+		}
+	}
+	if (!ret)
+		ret = FINISH(t, &e, CHAOS_DIM_COMM, comms);
+	for (size_t k = 0; k < t->patterns_count && !ret; k++) {
+		add_pattern(&t->patterns, k, uses[k].pattern);
+		ret = set_number(t, &uses[k].rules, &t->pattern_sets[k]);
+	}
+	t->knobs.patterns = t->patterns_count > 0;
+	if (ret)
+		ret = no_memory(err);
+out:
+	free(e.list);
+	return ret;
+}
+
+/* ---- addresses and ports ---------------------------------------------------------------------------------------- */
+
+static void mask(struct chaos_address_key *key)
+{
+	for (unsigned int bit = key->prefix_len; bit < 128; bit++)
+		key->address[bit / 8] &= ~(0x80 >> (bit % 8));
+}
+
+/* The kernel finds the longest prefix only: each gets the rules of the shorter ones around it. */
+static void widen(struct entries *e)
+{
+	bool used[129] = { false };
+
+	for (size_t i = 0; i < e->count; i++)
+		used[((struct chaos_address_key *)e->list[i].key)->prefix_len] = true;
+	/* Longest first would merge twice; the rules of a shorter prefix are complete before a longer one asks for them. */
+	for (unsigned int len = 1; len <= 128; len++) {
+		for (size_t i = 0; used[len] && i < e->count; i++) {
+			struct chaos_address_key *own = (struct chaos_address_key *)e->list[i].key;
+
+			if (own->prefix_len != len)
+				continue;
+			for (int shorter = len - 1; shorter >= 0; shorter--) {
+				struct entry around = { 0 };
+				struct chaos_address_key key = *own;
+				struct entry *found;
+
+				if (!used[shorter])
+					continue;
+				key.prefix_len = shorter;
+				mask(&key);
+				memcpy(around.key, &key, sizeof(key));
+				found = bsearch(&around, e->list, e->count, sizeof(around), by_key);
+				if (found) {
+					merge(&e->list[i].rules, &found->rules);
+					break; /* it already has those of still shorter ones */
+				}
+			}
+		}
+	}
+}
+
+static int make_hosts(struct tables *t, const struct rules *rules, struct error *err)
+{
+	struct entries e = { .key_size = sizeof(struct chaos_address_key) };
+	int ret = 0;
+
+	for (size_t i = 0; i < rules->count && !ret; i++) {
+		const struct endpoint *endpoint = &rules->rules[i].match.endpoint;
+
+		if (!endpoint->hosts_count)
+			set_bit(&e.wildcard, i);
+		for (size_t k = 0; k < endpoint->hosts_count && !ret; k++) {
+			struct chaos_address_key key = { .prefix_len = endpoint->hosts[k].prefix_len };
+
+			memcpy(key.address, &endpoint->hosts[k].address, sizeof(key.address));
+			mask(&key);
+			ret = add_entry(&e, &key, i);
+		}
+	}
+	if (!ret) {
+		merge_entries(&e);
+		if (e.count > MAX_HOSTS) {
+			ret = error_set(err, -E2BIG, EXIT_USAGE, "%s: more than %d different addresses", rules->file, MAX_HOSTS);
+			goto out;
+		}
+		widen(&e);
+		ret = FINISH(t, &e, CHAOS_DIM_ADDRESS, hosts);
+	}
+	if (ret)
+		ret = no_memory(err);
+out:
+	free(e.list);
+	return ret;
+}
+
+static int make_ports(struct tables *t, const struct rules *rules)
+{
+	struct chaos_vector *by_port = calloc(65536, sizeof(*by_port)), wildcard = { 0 };
+	int err = 0;
+
+	t->ports = calloc(65536, sizeof(*t->ports));
+	if (!by_port || !t->ports) {
+		free(by_port);
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < rules->count; i++) {
+		const struct endpoint *endpoint = &rules->rules[i].match.endpoint;
+
+		if (!endpoint->ports_count)
+			set_bit(&wildcard, i);
+		for (size_t k = 0; k < endpoint->ports_count; k++) {
+			for (uint32_t port = endpoint->ports[k].first; port <= endpoint->ports[k].last; port++)
+				set_bit(&by_port[port], i);
+		}
+	}
+	err = set_number(t, &wildcard, &t->knobs.wildcard[CHAOS_DIM_PORT]);
+	for (size_t port = 0; port < 65536 && !err; port++) {
+		if (port && memcmp(&by_port[port], &by_port[port - 1], sizeof(*by_port)) == 0) {
+			t->ports[port] = t->ports[port - 1];
+			continue;
+		}
+		/* The next port compares with this one as it was: merge into a copy. */
+		struct chaos_vector v = by_port[port];
+
+		merge(&v, &wildcard);
+		err = set_number(t, &v, &t->ports[port]);
+	}
+	free(by_port);
+	return err;
+}
+
+static int make_kinds(struct tables *t, const struct rules *rules)
+{
+	int err = 0;
+
+	for (int kind = 0; kind < CHAOS_KIND_COUNT && !err; kind++) {
+		struct chaos_vector v = { 0 };
+
+		for (size_t i = 0; i < rules->count; i++) {
+			const struct match *m = &rules->rules[i].match;
+
+			if (m->protocols & 1u << (kind / CHAOS_SIDE_COUNT) && (int)m->side == kind % CHAOS_SIDE_COUNT)
+				set_bit(&v, i);
+		}
+		err = set_number(t, &v, &t->knobs.kind[kind]);
+	}
+	return err;
+}
+
+/* ---- rules, budgets, spreads ------------------------------------------------------------------------------------ */
+
+static uint64_t random_seed(void)
+{
+	uint64_t seed = 0;
+
+	if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
+		seed = 0x9e3779b97f4a7c15ULL;
+	return seed;
+}
+
+static void make_rule(struct chaos_rule *to, struct chaos_budget *budget, const struct rule *from, bool observe)
+{
+	to->faults = from->fault.faults;
+	to->percent_ppm = from->percent_ppm;
+	to->drop_ppm = from->fault.drop_ppm;
+	to->flags = (observe ? CHAOS_RULE_OBSERVE : 0) | (from->fault.drop_all ? CHAOS_RULE_DROP_ALL : 0) |
+		    (from->match.include_ssh ? CHAOS_RULE_INCLUDE_SSH : 0);
+	to->delay_ns = from->fault.delay_ns;
+	to->jitter_ns = from->fault.jitter_ns;
+	to->seed = from->seed_given ? from->seed : random_seed();
+	to->max_hits = from->max_hits;
+	to->rate_window_ns = from->rate_count ? from->rate_window_ns : 0;
+	to->rate_count = from->rate_count;
+	to->error = from->fault.refuse;
+	to->per = from->per;
+	to->distribution = from->fault.distribution;
+	to->directions = from->match.directions;
+	budget->max_hits = to->max_hits;
+	budget->window_ns = to->rate_window_ns;
+	budget->slots = from->rate_count < CHAOS_RATE_SLOTS ? from->rate_count : CHAOS_RATE_SLOTS;
+	budget->slot_faults = from->rate_count < CHAOS_RATE_SLOTS ? 1 : from->rate_count / CHAOS_RATE_SLOTS;
+}
+
+static int make_rules(struct tables *t, const struct rules *rules, bool observe)
+{
+	struct chaos_vector all = { 0 };
+
+	t->rules_count = rules->count;
+	t->rules = calloc(rules->count, sizeof(*t->rules));
+	t->budgets = calloc(rules->count, sizeof(*t->budgets));
+	if (!t->rules || !t->budgets)
+		return -ENOMEM;
+	for (size_t i = 0; i < rules->count; i++) {
+		make_rule(&t->rules[i], &t->budgets[i], &rules->rules[i], observe);
+		t->knobs.faults |= t->rules[i].faults;
+		set_bit(&all, i);
+	}
+	t->knobs.rules = rules->count;
+	return set_number(t, &all, &t->knobs.everything);
+}
+
+/* The inverse of the normal distribution's cumulative function, by bisection: exact enough, and run once. */
+static double normal_quantile(double p)
+{
+	double low = -8, high = 8;
+
+	for (int i = 0; i < 60; i++) {
+		double middle = (low + high) / 2;
+
+		if (0.5 * erfc(-middle / M_SQRT2) < p)
+			low = middle;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/*
+ * uniform: within the jitter on both sides. normal: the jitter is its standard deviation, cut at four of them. pareto:
+ * shape 3, shifted and scaled to mean 0 and deviation 1, so most are a little early and few are very late.
+ */
+static double quantile(enum chaos_distribution distribution, double p)
+{
+	const double shape = 3, mean = shape / (shape - 1), deviation = sqrt(shape / ((shape - 1) * (shape - 1) * (shape - 2)));
+	double q;
+
+	switch (distribution) {
+	case CHAOS_NORMAL:
+		q = normal_quantile(p);
+		break;
+	case CHAOS_PARETO:
+		q = (pow(1 - p, -1 / shape) - mean) / deviation;
+		break;
+	default:
+		return 2 * p - 1;
+	}
+	return q > 4 ? 4 : q < -4 ? -4 : q;
+}
+
+static int make_spread(struct tables *t)
+{
+	t->spread = calloc(CHAOS_DISTRIBUTION_COUNT, sizeof(*t->spread));
+	if (!t->spread)
+		return -ENOMEM;
+	for (int d = 0; d < CHAOS_DISTRIBUTION_COUNT; d++) {
+		for (int i = 0; i < CHAOS_SPREAD_STEPS; i++)
+			t->spread[d].quantile[i] = lround(quantile(d, (i + 0.5) / CHAOS_SPREAD_STEPS) * 4096);
+	}
+	return 0;
+}
+
+int tables_make(const struct rules *rules, const struct target *targets, bool observe, struct tables **tables,
+		struct error *err)
+{
+	struct tables *t = calloc(1, sizeof(*t));
+	int ret;
+
+	*tables = NULL;
+	if (!t)
+		return no_memory(err);
+	if (make_rules(t, rules, observe) || make_kinds(t, rules) || make_pids(t, targets, rules->count) ||
+	    make_cgroups(t, targets, rules->count) || make_users(t, targets, rules->count) || make_ports(t, rules) ||
+	    make_spread(t)) {
+		ret = no_memory(err);
+		goto out;
+	}
+	ret = make_comms(t, rules, err);
+	if (!ret)
+		ret = make_hosts(t, rules, err);
+out:
+	if (ret) {
+		tables_free(t);
+		return ret;
+	}
+	*tables = t;
+	return 0;
+}
+
+void tables_free(struct tables *t)
+{
+	if (!t)
+		return;
+	free(t->rules);
+	free(t->budgets);
+	free(t->sets);
+	free(t->sets_index);
+	free(t->pids);
+	free(t->cgroups);
+	free(t->users);
+	free(t->comms);
+	free(t->hosts);
+	free(t->ports);
+	free(t->spread);
+	free(t);
+}
+
+int tables_update_pids(struct tables *t, const struct target *targets, bool *changed, struct error *err)
+{
+	struct pid_pair *before = t->pids;
+	size_t before_count = t->pids_count, sets_count = t->sets_count;
+	int ret = make_pids(t, targets, t->rules_count);
+
+	*changed = before_count != t->pids_count || memcmp(before, t->pids, before_count * sizeof(*before)) != 0;
+	free(before);
+	if (ret)
+		return no_memory(err);
+	if (t->sets_count != sets_count)
+		return error_set(err, -EAGAIN, EXIT_FAILED, "processes came and went too fast; try again");
+	return 0;
+}
+
+/* ---- the same look-ups as the kernel's, for seeding and for tests ------------------------------------------------- */
+
+#define FIND(pairs, count, wanted, otherwise)                                                                          \
+	({                                                                                                             \
+		uint32_t set_ = otherwise;                                                                             \
+		for (size_t i_ = 0; i_ < (count); i_++) {                                                              \
+			if (memcmp(&(pairs)[i_].key, wanted, sizeof((pairs)[i_].key)) == 0) {                          \
+				set_ = (pairs)[i_].set;                                                                \
+				break;                                                                                 \
+			}                                                                                              \
+		}                                                                                                      \
+		set_;                                                                                                  \
+	})
+
+void tables_comm_rules(const struct tables *t, const char *comm, struct chaos_vector *rules)
+{
+	*rules = t->sets[FIND(t->comms, t->comms_count, comm, t->knobs.wildcard[CHAOS_DIM_COMM])];
+	for (int w = 0; t->patterns_count && w < CHAOS_PATTERN_WORDS; w++) {
+		uint64_t hits = pattern_word(&t->patterns, comm, w);
+
+		for (int lane = 0; lane < 4; lane++) {
+			if (hits >> (16 * lane) & 0xffff)
+				merge(rules, &t->sets[t->pattern_sets[4 * w + lane]]);
+		}
+	}
+}
+
+static void process_matcher(const struct tables *t, const struct process *p, struct chaos_vector *comm,
+			    struct matcher *m)
+{
+	struct chaos_cgroup_key cgroup = { .id = p->cgroup_id };
+	const uint32_t *wild = t->knobs.wildcard;
+
+	tables_comm_rules(t, p->comm, comm);
+	m->by[CHAOS_DIM_COMM] = comm;
+	m->by[CHAOS_DIM_PID] = &t->sets[FIND(t->pids, t->pids_count, &p->pid, wild[CHAOS_DIM_PID])];
+	m->by[CHAOS_DIM_CGROUP] = &t->sets[FIND(t->cgroups, t->cgroups_count, &cgroup, wild[CHAOS_DIM_CGROUP])];
+	m->by[CHAOS_DIM_USER] = &t->sets[FIND(t->users, t->users_count, &p->uid, wild[CHAOS_DIM_USER])];
+	m->by[CHAOS_DIM_ADDRESS] = &t->sets[t->knobs.everything];
+	m->by[CHAOS_DIM_PORT] = &t->sets[t->knobs.everything];
+	m->kind = &t->sets[t->knobs.everything];
+}
+
+void tables_process_rules(const struct tables *t, const struct process *process, struct chaos_vector *rules)
+{
+	struct chaos_vector comm;
+	struct matcher m;
+
+	process_matcher(t, process, &comm, &m);
+	for (int w = 0; w < CHAOS_WORDS; w++)
+		rules->word[w] = match_word(&m, w);
+}
+
+static uint32_t host_set(const struct tables *t, const struct in6_addr *address)
+{
+	uint32_t set = t->knobs.wildcard[CHAOS_DIM_ADDRESS];
+	int longest = -1;
+
+	for (size_t i = 0; i < t->hosts_count; i++) {
+		struct chaos_address_key key = { .prefix_len = t->hosts[i].key.prefix_len };
+
+		memcpy(key.address, address, sizeof(key.address));
+		mask(&key);
+		if ((int)key.prefix_len > longest && memcmp(&key, &t->hosts[i].key, sizeof(key)) == 0) {
+			longest = key.prefix_len;
+			set = t->hosts[i].set;
+		}
+	}
+	return set;
+}
+
+uint32_t tables_match(const struct tables *t, const struct probe *probe)
+{
+	struct chaos_vector comm;
+	struct matcher m;
+
+	process_matcher(t, &probe->process, &comm, &m);
+	m.by[CHAOS_DIM_ADDRESS] = &t->sets[host_set(t, &probe->address)];
+	m.by[CHAOS_DIM_PORT] = &t->sets[t->ports[probe->port]];
+	m.kind = &t->sets[t->knobs.kind[probe->protocol * CHAOS_SIDE_COUNT + probe->side]];
+	for (int w = 0; w < CHAOS_WORDS; w++) {
+		uint64_t word = match_word(&m, w);
+
+		if (word)
+			return w * 64 + lowest_bit(word);
+	}
+	return CHAOS_NO_RULE;
+}

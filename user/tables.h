@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Rules compiled for the kernel: rule sets, and for every dimension what leads to which set. Pure: takes what was
+ * parsed and looked up, touches nothing of the machine; tests run it on the host with the matcher of bpf/match.h.
+ */
+#ifndef USER_TABLES_H
+#define USER_TABLES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "bpf/chaos.h"
+#include "user/error.h"
+#include "user/process.h"
+#include "user/rules.h"
+#include "user/target.h"
+
+#define DEFINE_PAIR(name, key_type)                                                                                    \
+	struct name {                                                                                                  \
+		key_type key;                                                                                          \
+		uint32_t set;                                                                                          \
+	}
+DEFINE_PAIR(pid_pair, uint32_t);
+DEFINE_PAIR(cgroup_pair, struct chaos_cgroup_key);
+DEFINE_PAIR(user_pair, uint32_t);
+struct comm_pair {
+	char key[CHAOS_COMM_LEN];
+	uint32_t set;
+};
+DEFINE_PAIR(host_pair, struct chaos_address_key);
+
+struct tables {
+	struct chaos_rule *rules;
+	struct chaos_budget *budgets;
+	size_t rules_count;
+
+	struct chaos_vector *sets;
+	size_t sets_count;
+	uint32_t *sets_index;	/* hash of vectors, to find equal ones */
+	size_t sets_room;
+
+	struct pid_pair *pids;
+	size_t pids_count;
+	struct cgroup_pair *cgroups;
+	size_t cgroups_count;
+	struct user_pair *users;
+	size_t users_count;
+	struct comm_pair *comms;
+	size_t comms_count;
+	struct host_pair *hosts;
+	size_t hosts_count;
+	uint32_t *ports;	/* 65536 sets */
+
+	struct chaos_patterns patterns;
+	uint32_t pattern_sets[CHAOS_MAX_PATTERNS];
+	size_t patterns_count;
+
+	struct chaos_spread *spread; /* CHAOS_DISTRIBUTION_COUNT */
+	struct chaos_knobs knobs;    /* wildcard, kind, everything, faults, patterns, rules */
+};
+
+/* To be freed with tables_free(). EXIT_USAGE when the rules exceed a limit (hosts, patterns). */
+int tables_make(const struct rules *rules, const struct target *targets, bool observe, struct tables **tables,
+		struct error *err);
+void tables_free(struct tables *tables);
+
+/*
+ * Takes the processes of `targets` in place of those that the tables were made with; *changed: some came or went. No
+ * new rule sets can come of it (a child has its parent's): -EAGAIN if they would.
+ */
+int tables_update_pids(struct tables *tables, const struct target *targets, bool *changed, struct error *err);
+
+/* The rules that could hit a socket of this process, whatever the address; lowest rule, or CHAOS_NO_RULE. */
+void tables_process_rules(const struct tables *tables, const struct process *process, struct chaos_vector *rules);
+
+/* The rules for a process name (16 bytes, the rest NUL). */
+void tables_comm_rules(const struct tables *tables, const char *comm, struct chaos_vector *rules);
+
+/* What the kernel's matcher chooses among all rules: for tests. CHAOS_NO_RULE when none matches. */
+struct probe {
+	struct process process;
+	struct in6_addr address; /* mapped */
+	uint16_t port;
+	enum chaos_protocol protocol;
+	enum chaos_side side;
+};
+uint32_t tables_match(const struct tables *tables, const struct probe *probe);
+
+#endif

@@ -1,0 +1,152 @@
+"""The program under test, as a person uses it: rules as text, commands with --json."""
+import json
+import os
+import re
+import subprocess
+import tempfile
+
+BINARY = os.environ.get("CHAOSBPF") or os.path.join(
+    os.path.dirname(os.path.abspath(__file__)), "../../build/chaosbpf")
+
+
+class Result:
+    """Of one command."""
+
+    def __init__(self, command, done):
+        self.command = command
+        self.code, self.out, self.err = done.returncode, done.stdout, done.stderr
+
+    @property
+    def json(self):
+        return json.loads(self.out)
+
+    def __str__(self):
+        return f"{' '.join(self.command)}: exit {self.code}\n{self.out}{self.err}"
+
+
+def chaos(*args, text=None, timeout=90, expect=None, **options):
+    """Runs `chaosbpf ARGS`. With `expect` another exit code is an error."""
+    command = [BINARY, *[str(arg) for arg in args]]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=timeout, **options)
+    result = Result(command, done)
+    if expect is not None and result.code != expect:
+        raise AssertionError(f"exit code {expect} wanted: {result}")
+    return result
+
+
+def start(*args, **options):
+    """The same in the background: a Popen."""
+    return subprocess.Popen([BINARY, *[str(arg) for arg in args]], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True, **options)
+
+
+# ---- rules
+
+def yaml(value):
+    """A value in YAML's one-line form."""
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key.replace('_', '-')}: {yaml(item)}" for key, item in value.items()) + " }"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(yaml(item) for item in value) + "]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return str(value)
+    if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._/%-]*", value):
+        return value
+    return json.dumps(value)
+
+
+def rule(name, match, fault, **keys):
+    """One rule; underscores in keys stand for dashes. Ends after a minute unless told otherwise."""
+    return {"name": name, "match": match, "fault": fault, **{"duration": "60s", **keys}}
+
+
+def rules_text(*rules, endpoints=None):
+    lines = ["version: 1"]
+    if endpoints:
+        lines += ["endpoints:"] + [f"  {name}: {yaml(value)}" for name, value in endpoints.items()]
+    lines.append("rules:")
+    for one in rules:
+        lines += [f"  {'-' if i == 0 else ' '} {key.replace('_', '-')}: {yaml(value)}"
+                  for i, (key, value) in enumerate(one.items())]
+    return "\n".join(lines) + "\n"
+
+
+def rules_file(*rules, **options):
+    """Path of a temporary file with these rules."""
+    fd, path = tempfile.mkstemp(prefix="rules.", suffix=".yaml")
+    with os.fdopen(fd, "w") as file:
+        file.write(rules_text(*rules, **options))
+    os.chmod(path, 0o644)
+    return path
+
+
+# ---- commands
+
+def load(*rules, options=(), expect=0, endpoints=None):
+    """Loads the rules; what `load --json` said."""
+    path = rules_file(*rules, endpoints=endpoints)
+    try:
+        result = chaos("load", path, "--json", *options)
+        if result.code != expect:
+            with open(path) as file:
+                raise AssertionError(f"exit code {expect} wanted: {result}\n{file.read()}")
+    finally:
+        os.unlink(path)
+    return result.json if result.out.strip() else {}
+
+
+def stop():
+    return chaos("stop", "--json", expect=0).json
+
+
+class Status:
+    """`status --json`, rules by name."""
+
+    def __init__(self):
+        self.all = chaos("status", "--json", expect=0).json
+        self.rules = {one["name"]: one for one in self.all["rules"]}
+
+    def __getitem__(self, name):
+        return self.rules[name]
+
+
+def status():
+    return Status()
+
+
+def events():
+    """Those of the present load, or of the last one."""
+    return [json.loads(line) for line in chaos("events", "--json", expect=0).out.splitlines() if line.strip()]
+
+
+def problems_of(state):
+    """What must hold for every rule at any time: a list of what does not."""
+    problems = []
+    for one in state.all["rules"]:
+        name = one["name"]
+        skipped = sum(one["skipped"].values())
+        if one["matched"] != one["injected"] + skipped:
+            problems.append(f"{name}: matched {one['matched']} is not injected {one['injected']} + skipped {skipped}")
+        if sum(one["faults"].values()) != one["injected"]:
+            problems.append(f"{name}: faults {one['faults']} do not add up to injected {one['injected']}")
+        if one["injected"] and not one["seen"]:
+            problems.append(f"{name}: injected {one['injected']} but seen nothing")
+    return problems
+
+
+def event_problems(state, happened):
+    """Events that were written and those dropped are as many as the faults, rule by rule when none was dropped."""
+    problems = []
+    faults = [one for one in happened if one.get("kind", "fault") == "fault"]
+    total = sum(one["injected"] for one in state.all["rules"])
+    dropped = state.all["events_dropped"]
+    if len(faults) + dropped != total:
+        problems.append(f"{len(faults)} events and {dropped} dropped, but {total} faults")
+    if not dropped:
+        for one in state.all["rules"]:
+            told = sum(event["rule"] == one["name"] for event in faults)
+            if told != one["injected"]:
+                problems.append(f"{one['name']}: {told} events for {one['injected']} faults")
+    return problems
