@@ -14,6 +14,7 @@ static FILE *real_stderr;
 /* glibc lets stderr be assigned: what is said ends up in `said`. */
 static void listen(void)
 {
+	free(said);
 	real_stderr = stderr;
 	stderr = open_memstream(&said, &said_len);
 }

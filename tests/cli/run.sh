@@ -47,7 +47,7 @@ replay() {
 		case $line in
 		'  $ '*)
 			command=${line#'  $ '}
-			state=command
+			state='command'
 			printf '%s%s\n' "$blanks" "$line"
 			blanks=''
 			;;

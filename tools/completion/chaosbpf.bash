@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# Completion of chaosbpf for bash.
+
+_chaosbpf_words() {
+	mapfile -t COMPREPLY < <(compgen -W "$1" -- "$2")
+}
+
+_chaosbpf_files() {
+	compopt -o filenames 2>/dev/null
+	mapfile -t COMPREPLY < <(compgen -f -X '!*.y*ml' -- "$1"; compgen -d -- "$1")
+}
+
+# The values of an option; 1 when it takes none that could be known.
+_chaosbpf_value() {
+	case $1 in
+	--protocol) _chaosbpf_words 'tcp udp' "$2" ;;
+	--side) _chaosbpf_words 'client server' "$2" ;;
+	--direction) _chaosbpf_words 'request response both' "$2" ;;
+	--per) _chaosbpf_words 'connection packet request' "$2" ;;
+	--user) mapfile -t COMPREPLY < <(compgen -u -- "$2") ;;
+	--pid) mapfile -t COMPREPLY < <(compgen -W "$(cd /proc && echo [0-9]*)" -- "$2") ;;
+	--duration | --for) _chaosbpf_words '30s 5m 1h' "$2" ;;
+	--to | --port | --process | --cgroup | --percent | --max-hits | --max-rate | --seed | --name) COMPREPLY=() ;;
+	*) return 1 ;;
+	esac
+}
+
+# Names of the rules that are loaded; only root may ask.
+_chaosbpf_rules() {
+	[ "$(id -u)" = 0 ] || return
+	chaosbpf status --json 2>/dev/null | sed -n 's/^ *"name": "\([A-Za-z0-9._-]*\)",*$/\1/p'
+}
+
+_chaosbpf() {
+	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} command='' options='' i
+	local every='--json --verbose --help'
+
+	COMPREPLY=()
+	for ((i = 1; i < COMP_CWORD; i++)); do
+		case ${COMP_WORDS[i]} in
+		-*) ;;
+		*)
+			command=${COMP_WORDS[i]}
+			break
+			;;
+		esac
+	done
+	if [ "$command" = exec ]; then
+		for ((; i < COMP_CWORD; i++)); do
+			# Behind the "--" it is another program's line.
+			if [ "${COMP_WORDS[i]}" = -- ]; then
+				if declare -F _command_offset >/dev/null; then
+					_command_offset $((i + 1))
+				else
+					mapfile -t COMPREPLY < <(compgen -c -- "$cur")
+				fi
+				return
+			fi
+		done
+	fi
+	_chaosbpf_value "$prev" "$cur" && return
+
+	case $command in
+	'')
+		_chaosbpf_words 'check load exec inject unload stop status events doctor help version --help --version' "$cur"
+		return
+		;;
+	check) options='--duration' ;;
+	load) options='--observe --duration --foreground' ;;
+	exec) options='--observe --duration --' ;;
+	inject)
+		options='--to --port --protocol --pid --process --cgroup --user --side --direction --everything --include-ssh'
+		options+=' --for --percent --per --max-hits --max-rate --seed --name --observe --print'
+		;;
+	status) options='--watch' ;;
+	events) options='--follow' ;;
+	esac
+	case $command:$cur in
+	*:-*) _chaosbpf_words "$options $every" "$cur" ;;
+	check:* | load:* | exec:*) _chaosbpf_files "$cur" ;;
+	inject:*)
+		_chaosbpf_words 'delay= jitter= distribution= drop drop= refuse=refused refuse=timeout refuse=unreachable refuse=denied reset' "$cur"
+		[[ ${COMPREPLY[0]-} != *= ]] || compopt -o nospace 2>/dev/null
+		;;
+	unload:*) mapfile -t COMPREPLY < <(compgen -W "$(_chaosbpf_rules)" -- "$cur") ;;
+	help:*) _chaosbpf_words 'check load exec inject unload stop status events doctor help version' "$cur" ;;
+	esac
+}
+
+complete -F _chaosbpf chaosbpf
