@@ -331,6 +331,8 @@ struct chaos_control {
 struct chaos_knobs {
 	__u32 generation;
 	__u32 rules;	    /* how many */
+	__u32 words;	    /* of their vectors that hold a rule: what the verifier has to follow */
+	__u32 search_steps; /* look-ups that find an interval of the schedule for sure */
 	__u32 patterns;	    /* 1: some `process` holds a `*` */
 	__u32 faults;	    /* all faults of all rules, a set */
 	__u32 set_retval;   /* 1: bpf_set_retval exists; 0: connections are refused by a rewritten destination */

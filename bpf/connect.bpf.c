@@ -93,7 +93,7 @@ static always void decide_refuse(struct flow *f, struct chaos_sock *s, struct ch
 	struct chaos_rule *r = rule_of(v->rule);
 
 	*error = 0;
-	if (!stats || !r || !(r->faults & 1 << CHAOS_REFUSE))
+	if (!stats || !r || !does(r, CHAOS_REFUSE))
 		return;
 	count(&stats->seen);
 	if (!decide(v->rule, r, stats, CHAOS_REFUSE, unit_throw(r, v, 0), true))

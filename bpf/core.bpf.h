@@ -97,6 +97,12 @@ static always struct chaos_rule *rule_of(__u32 rule)
 	return bpf_map_lookup_elem(&chaos_rules, &rule);
 }
 
+/* Does a rule do this fault? What no rule of the load does is not even there: the verifier drops it. */
+static always bool does(const struct chaos_rule *r, __u32 fault)
+{
+	return knobs.faults & 1 << fault && r->faults & 1 << fault;
+}
+
 static always bool armed(void)
 {
 	__u32 zero = 0;
@@ -167,7 +173,7 @@ static always const struct chaos_vector *set_of(const __u32 *found, __u32 wildca
 
 static always void add_vector(struct chaos_vector *to, const struct chaos_vector *from)
 {
-	for (int w = 0; w < CHAOS_WORDS; w++)
+	for (__u32 w = 0; w < CHAOS_WORDS && w < knobs.words; w++)
 		to->word[w] |= from->word[w];
 }
 
@@ -267,7 +273,7 @@ static always const struct chaos_interval *interval_at(__u64 now)
 	if (!intervals)
 		return NULL;
 	last = *intervals;
-	for (int i = 0; i < 13; i++) { /* 2^13 > CHAOS_MAX_INTERVALS */
+	for (__u32 i = 0; i < 13 && i < knobs.search_steps; i++) { /* 2^13 > CHAOS_MAX_INTERVALS */
 		__u32 middle = (first + last) / 2;
 		struct chaos_interval *interval;
 
@@ -323,7 +329,7 @@ static always void choose(struct flow *f, struct chaos_owner *owner, struct choi
 	interval = interval_at(now_ns());
 	if (!finished || !interval || !look_up(&m, f, owner))
 		return;
-	for (int w = 0; w < CHAOS_WORDS; w++) {
+	for (__u32 w = 0; w < CHAOS_WORDS && w < knobs.words; w++) {
 		__u64 word = match_word(&m, w);
 
 		ever |= word;

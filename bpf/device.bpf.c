@@ -220,7 +220,7 @@ static always bool resets_arriving(struct chaos_sock *s, const struct packet *p)
 		return false;
 	stats = stats_of(v->rule);
 	r = rule_of(v->rule);
-	if (!stats || !r || !(r->faults & bit))
+	if (!stats || !r || !does(r, CHAOS_RESET))
 		return false;
 	if (v->inject & bit)
 		goto hit;

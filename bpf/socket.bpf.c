@@ -280,13 +280,13 @@ static always void begin_request(struct __sk_buff *skb, struct packet_context *c
 	__u64 delay, until, unit = unit_throw(r, v, c->packet);
 
 	v->request++;
-	if (r->faults & 1 << CHAOS_DROP && r->flags & CHAOS_RULE_DROP_ALL && r->per == CHAOS_PER_REQUEST &&
+	if (does(r, CHAOS_DROP) && r->flags & CHAOS_RULE_DROP_ALL && r->per == CHAOS_PER_REQUEST &&
 	    decide(v->rule, r, stats, CHAOS_DROP, unit, true)) {
 		set_inject(s, v, 1 << CHAOS_DROP);
 		tell(v->rule, &c->f, &s->owner, v, CHAOS_DROP, 0, 0);
 		return;
 	}
-	if (!(r->faults & 1 << CHAOS_DELAY) || r->per == CHAOS_PER_PACKET)
+	if (!does(r, CHAOS_DELAY) || r->per == CHAOS_PER_PACKET)
 		return;
 	if (!decide(v->rule, r, stats, CHAOS_DELAY, unit, can_hold(skb, s)))
 		return;
@@ -337,7 +337,7 @@ static always void hold_packet(struct __sk_buff *skb, struct packet_context *c, 
  */
 static always bool resets_here(const struct chaos_rule *r, __u8 side, bool leaving)
 {
-	if (r->directions == CHAOS_BOTH && (r->faults & 1 << CHAOS_DELAY || side == CHAOS_SIDE_SERVER))
+	if (r->directions == CHAOS_BOTH && (does(r, CHAOS_DELAY) || side == CHAOS_SIDE_SERVER))
 		return direction(side, leaving) == CHAOS_RESPONSE;
 	return r->directions & direction(side, leaving);
 }
@@ -374,7 +374,7 @@ static always bool reset_leaving(struct __sk_buff *skb, struct packet_context *c
 
 static always bool touches(const struct chaos_rule *r, __u32 fault, __u8 side, bool leaves)
 {
-	return r->faults & 1 << fault && r->directions & direction(side, leaves);
+	return does(r, fault) && r->directions & direction(side, leaves);
 }
 
 static always int tcp_leaving(struct __sk_buff *skb, struct packet_context *c, struct chaos_sock *s,
@@ -386,9 +386,9 @@ static always int tcp_leaving(struct __sk_buff *skb, struct packet_context *c, s
 		learn_stream(skb, s, &c->p);
 		new_request = begins_request(skb, s, &c->p);
 	}
-	if (r->faults & 1 << CHAOS_RESET && reset_leaving(skb, c, s, v, r, stats, new_request))
+	if (does(r, CHAOS_RESET) && reset_leaving(skb, c, s, v, r, stats, new_request))
 		return PASS;
-	if (r->faults & 1 << CHAOS_DELAY && r->per == CHAOS_PER_PACKET)
+	if (does(r, CHAOS_DELAY) && r->per == CHAOS_PER_PACKET)
 		hold_packet(skb, c, s, v, r, stats);
 	else if (new_request)
 		begin_request(skb, c, s, v, r, stats);
@@ -409,7 +409,7 @@ static always int datagram_leaving(struct __sk_buff *skb, struct packet_context 
 				   struct chaos_verdict *v, const struct chaos_rule *r, struct chaos_stats *stats)
 {
 	if (r->per == CHAOS_PER_PACKET) {
-		if (r->faults & 1 << CHAOS_DELAY)
+		if (does(r, CHAOS_DELAY))
 			hold_packet(skb, c, s, v, r, stats);
 		return PASS;
 	}

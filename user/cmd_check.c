@@ -100,6 +100,9 @@ static int print_text(const struct rules *rules, const struct rule_plan *plans, 
 		print_rule(&plans[i], asked);
 	if (!asked)
 		return log_fail(EXIT_FAILED, NULL, "%s", ask_as_root);
+	if (impossible && rules->count == 1)
+		return log_fail(EXIT_CANNOT, "'chaosbpf doctor' says what this kernel can do",
+				"the rule cannot be had here");
 	if (impossible)
 		return log_fail(EXIT_CANNOT, "a load is all or nothing: 'chaosbpf doctor' says what this kernel can do",
 				"%zu of the %zu rules cannot be had here", impossible, rules->count);
@@ -151,4 +154,9 @@ static int run(int argc, char **argv)
 	return rc ? rc : check(argv[0], &rules_options);
 }
 
-const struct command cmd_check = { "check", "say what a rules file would hit, and whether this kernel can", help, run, false };
+const struct command cmd_check = {
+	.name = "check",
+	.summary = "say what a rules file would hit, and whether this kernel can",
+	.help = help,
+	.run = run,
+};

@@ -60,16 +60,17 @@ static const char *mechanism(const struct features *features, enum chaos_fault f
 		return NULL;
 	switch (fault) {
 	case CHAOS_DROP:
-		return "cgroup_skb programs at the root cgroup drop the packet";
+		return features->has[FEATURE_TCX] ? "arriving packets at the socket, leaving ones by a tc program (tcx)" :
+						    "arriving packets at the socket, leaving ones by a tc program (clsact)";
 	case CHAOS_DELAY:
-		return features->has[FEATURE_FQ] ? "cgroup_skb programs stamp a departure time, fq holds the packet" :
+		return features->has[FEATURE_FQ] ? "the first packet of a request is stamped, fq holds it" :
 						   NULL;
 	case CHAOS_REFUSE:
-		return features->has[FEATURE_SET_RETVAL] ? "cgroup connect hooks return the errno" :
-							   "cgroup connect hooks rewrite the destination";
+		return features->has[FEATURE_SET_RETVAL] ? "the connect hook sets the errno" :
+							   "the connect hook rewrites the destination";
 	case CHAOS_RESET:
-		return features->has[FEATURE_TCX] ? "tc programs (tcx) turn a packet into a reset" :
-						    "tc programs (clsact) turn a packet into a reset";
+		return features->has[FEATURE_TCX] ? "a tc program (tcx) turns a packet into a reset" :
+						    "a tc program (clsact) turns a packet into a reset";
 	default:
 		return NULL;
 	}
@@ -152,4 +153,9 @@ static int run(int argc, char **argv)
 	return all ? EXIT_DONE : EXIT_CANNOT;
 }
 
-const struct command cmd_doctor = { "doctor", "say what this kernel can do", help, run, false };
+const struct command cmd_doctor = {
+	.name = "doctor",
+	.summary = "say what this kernel can do",
+	.help = help,
+	.run = run,
+};

@@ -197,4 +197,9 @@ static int run(int argc, char **argv)
 	return EXIT_DONE;
 }
 
-const struct command cmd_events = { "events", "print the faults that were done, one a line", help, run, false };
+const struct command cmd_events = {
+	.name = "events",
+	.summary = "print the faults that were done, one a line",
+	.help = help,
+	.run = run,
+};

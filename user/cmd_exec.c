@@ -310,4 +310,10 @@ static int run(int argc, char **argv)
 	return rc;
 }
 
-const struct command cmd_exec = { "exec", "run a command under faults that hit it and nothing else", help, run, true };
+const struct command cmd_exec = {
+	.name = "exec",
+	.summary = "run a command under faults that hit it and nothing else",
+	.help = help,
+	.run = run,
+	.runs_another = true,
+};

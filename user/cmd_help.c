@@ -59,7 +59,12 @@ static const char help_help[] = "Usage: chaosbpf help [COMMAND]\n"
 				"\n"
 				"Says what chaosbpf does, or what COMMAND does.\n";
 
-const struct command cmd_help = { "help", "this text, or 'help COMMAND'", help_help, run_help, false };
+const struct command cmd_help = {
+	.name = "help",
+	.summary = "this text, or 'help COMMAND'",
+	.help = help_help,
+	.run = run_help,
+};
 
 static int run_version(int argc, char **argv)
 {
@@ -86,4 +91,9 @@ static const char version_help[] = "Usage: chaosbpf version\n"
 				   "\n"
 				   "Prints the version.\n";
 
-const struct command cmd_version = { "version", "print the version", version_help, run_version, false };
+const struct command cmd_version = {
+	.name = "version",
+	.summary = "print the version",
+	.help = version_help,
+	.run = run_version,
+};

@@ -108,4 +108,9 @@ static int run(int argc, char **argv)
 	return rc;
 }
 
-const struct command cmd_inject = { "inject", "load one rule written on the command line", help, run, false };
+const struct command cmd_inject = {
+	.name = "inject",
+	.summary = "load one rule written on the command line",
+	.help = help,
+	.run = run,
+};

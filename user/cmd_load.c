@@ -235,4 +235,9 @@ static int run(int argc, char **argv)
 	return rc;
 }
 
-const struct command cmd_load = { "load", "load a rules file: the faults begin", help, run, false };
+const struct command cmd_load = {
+	.name = "load",
+	.summary = "load a rules file: the faults begin",
+	.help = help,
+	.run = run,
+};

@@ -249,4 +249,9 @@ static int run(int argc, char **argv)
 	return watch_text ? watch(seconds) : print_once(false);
 }
 
-const struct command cmd_status = { "status", "show the loaded rules and what they have done", help, run, false };
+const struct command cmd_status = {
+	.name = "status",
+	.summary = "show the loaded rules and what they have done",
+	.help = help,
+	.run = run,
+};

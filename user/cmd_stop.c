@@ -53,4 +53,9 @@ static int run(int argc, char **argv)
 	return command_begin("stop");
 }
 
-const struct command cmd_stop = { "stop", "the red button: end every fault at once", help, run, false };
+const struct command cmd_stop = {
+	.name = "stop",
+	.summary = "the red button: end every fault at once",
+	.help = help,
+	.run = run,
+};

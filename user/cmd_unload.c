@@ -17,9 +17,24 @@ static const char help[] =
 
 #define LOCK_TIMEOUT_MS 10000
 
+/* Nothing loaded is no error when everything is to end, but it should be said. */
+static bool anything_loaded(void)
+{
+	struct status *status;
+	struct error err;
+	bool loaded;
+
+	if (status_read(&status, &err) < 0)
+		return true;
+	loaded = status->loaded;
+	status_free(status);
+	return loaded;
+}
+
 static int unload(const char *name)
 {
 	struct error err;
+	bool loaded = anything_loaded();
 	int lock = state_lock(LOCK_TIMEOUT_MS, &err);
 	int rc;
 
@@ -43,7 +58,7 @@ static int unload(const char *name)
 	} else if (name) {
 		printf("rule %s is over\n", name);
 	} else {
-		puts("all rules are over");
+		puts(loaded ? "all rules are over" : "nothing was loaded");
 	}
 	return EXIT_DONE;
 }
@@ -59,4 +74,9 @@ static int run(int argc, char **argv)
 	return rc ? rc : unload(argc ? argv[0] : NULL);
 }
 
-const struct command cmd_unload = { "unload", "end one rule, or all, in good order", help, run, false };
+const struct command cmd_unload = {
+	.name = "unload",
+	.summary = "end one rule, or all, in good order",
+	.help = help,
+	.run = run,
+};

@@ -209,6 +209,16 @@ static int explain_load(int code, struct error *err)
 	return code;
 }
 
+/* Halvings until one of `count` + 1 places is left. */
+static uint32_t search_steps(size_t count)
+{
+	uint32_t steps = 0;
+
+	while (1UL << steps < count + 1)
+		steps++;
+	return steps;
+}
+
 int engine_open(const struct tables *tables, const struct schedule *schedule, const struct features *features,
 		uint32_t generation, int control_fd, int sock_fd, struct engine *engine, struct error *err)
 {
@@ -223,6 +233,7 @@ int engine_open(const struct tables *tables, const struct schedule *schedule, co
 	engine->skel = skel;
 	engine->generation = generation;
 	knobs.generation = generation;
+	knobs.search_steps = search_steps(schedule->count);
 	knobs.set_retval = features->has[FEATURE_SET_RETVAL];
 	knobs.leader_comm = can_read_leader();
 	memcpy((void *)&skel->rodata->knobs, &knobs, sizeof(knobs));

@@ -37,6 +37,32 @@ struct mover {
 	size_t count;
 };
 
+/* Events that the log had no room for; the kernel counts those that the ring had none for. */
+static void count_dropped(uint64_t more)
+{
+	uint64_t dropped = eventlog_dropped() + more;
+	int fd = open(STORE_EVENTS_DROPPED, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+	if (fd < 0)
+		return;
+	if (pwrite(fd, &dropped, sizeof(dropped), 0) != sizeof(dropped))
+		unlink(STORE_EVENTS_DROPPED);
+	close(fd);
+}
+
+uint64_t eventlog_dropped(void)
+{
+	uint64_t dropped = 0;
+	int fd = open(STORE_EVENTS_DROPPED, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+
+	if (fd < 0)
+		return 0;
+	if (pread(fd, &dropped, sizeof(dropped), 0) != sizeof(dropped))
+		dropped = 0;
+	close(fd);
+	return dropped;
+}
+
 static void flush(struct mover *m)
 {
 	const char *data = (const char *)m->batch;
@@ -47,12 +73,9 @@ static void flush(struct mover *m)
 	if (end < 0)
 		return;
 	end -= end % sizeof(struct chaos_event); /* a torn record of somebody who was killed */
-	if (end / sizeof(struct chaos_event) >= EVENTS_MAX) {
-		m->log->dropped += size / sizeof(struct chaos_event);
-		return;
-	}
-	if (pwrite(m->log->fd, data, size, end) != (ssize_t)size)
-		m->log->dropped += size / sizeof(struct chaos_event);
+	if (end / sizeof(struct chaos_event) >= EVENTS_MAX ||
+	    pwrite(m->log->fd, data, size, end) != (ssize_t)size)
+		count_dropped(size / sizeof(struct chaos_event));
 }
 
 static int on_record(void *arg, void *data, size_t size)
@@ -81,6 +104,8 @@ int eventlog_open(uint32_t generation, bool fresh, struct eventlog *log)
 	log->fd = open(STORE_EVENTS, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | (fresh ? O_TRUNC : 0), 0600);
 	if (log->fd < 0)
 		return -errno;
+	if (fresh)
+		unlink(STORE_EVENTS_DROPPED);
 	ring = store_open_pin(generation, "chaos_events");
 	if (ring < 0) {
 		close(log->fd);
@@ -188,7 +213,8 @@ int events_read(bool follow, int wake_fd, event_fn fn, void *arg, struct error *
 		return ret;
 	if (state_rules(&r.rules, err))
 		r.rules = NULL;
-	if (!record.over)
+	/* Whoever serves the load moves events, and wants the news among them. */
+	if (!record.over && !process_id_alive(&record.reaper) && !process_id_alive(&record.owner))
 		eventlog_open(record.generation, false, &log);
 	r.fd = open(STORE_EVENTS, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (r.fd < 0) {

@@ -11,7 +11,6 @@
 struct eventlog {
 	int fd;		  /* the log */
 	int ring_fd;	  /* readable when something is in the ring */
-	uint64_t dropped; /* found no room in the log */
 	/* News for whoever prepares devices (enum chaos_event_kind but FAULT), or NULL: they are lost. */
 	void (*on_notice)(const struct chaos_event *event, void *arg);
 	void *arg;
@@ -22,6 +21,9 @@ int eventlog_open(uint32_t generation, bool fresh, struct eventlog *log);
 
 /* Moves everything that is in the ring. Safe beside other movers. */
 int eventlog_move(struct eventlog *log);
+
+/* Events of the present load that the log had no room for. */
+uint64_t eventlog_dropped(void);
 
 void eventlog_close(struct eventlog *log);
 

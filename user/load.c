@@ -253,7 +253,8 @@ static int start(struct load *load, const struct store_record *old, struct load_
 	ret = device_journal_open(STORE_JOURNAL, err);
 	ret = ret ?: open_programs(load, generation, err);
 	ret = ret ?: attach_programs(load, err);
-	ret = ret ?: catch_up(load, err);
+	if (!ret && load->tables->pids_count)
+		ret = catch_up(load, err);
 	if (ret)
 		return ret;
 	meet_comms(load);

@@ -299,7 +299,7 @@ static int prepare_space(struct prepare *p, const struct netns *netns, const str
 	return ret;
 }
 
-static bool needs_devices(const struct rules *rules)
+bool prepare_needed(const struct rules *rules)
 {
 	for (size_t i = 0; i < rules->count; i++) {
 		if (rule_device_needs(&rules->rules[i]))
@@ -313,7 +313,7 @@ int prepare_devices(struct prepare *p, const struct process_list *processes, boo
 	struct netns_list spaces;
 	int ret;
 
-	if (!needs_devices(p->rules))
+	if (!prepare_needed(p->rules))
 		return 0;
 	p->horizon_ns = rules_longest_delay(p->rules) + HORIZON_MARGIN_NS;
 	ret = netns_list(&spaces, err);

@@ -46,6 +46,9 @@ struct prepare {
 /* Which preparation a rule needs: a set of enum chaos_device_flag. */
 unsigned int rule_device_needs(const struct rule *rule);
 
+/* Does any rule need a device to be prepared? */
+bool prepare_needed(const struct rules *rules);
+
 /* The longest that any rule holds a packet. */
 uint64_t rules_longest_delay(const struct rules *rules);
 

@@ -20,7 +20,8 @@
 #include "user/load_internal.h"
 #include "user/state.h"
 
-#define TICK_MS 250 /* how often devices are looked through; events come at once */
+#define TICK_MS 250	   /* how often it is asked whether the load is over; events come at once */
+#define LOOK_NS 1000000000ULL /* how often devices are looked through without being told to */
 #define DRAIN_MARGIN_NS 2000000000ULL
 
 static uint64_t boot_ns(void)
@@ -46,6 +47,8 @@ static void prepare_new(struct load *load)
 	struct error ignored;
 
 	load->appeared = false;
+	if (!prepare_needed(load->rules))
+		return;
 	if (process_list(load->features.cgroup2_mount, &processes, &ignored))
 		return;
 	if (engine_follow(&load->engine, load->tables) == 0)
@@ -77,7 +80,7 @@ static bool is_over(const struct load *load)
 int load_serve(struct load *load, double seconds, int wake_fd, struct error *err)
 {
 	uint64_t until = seconds < 0 ? UINT64_MAX : boot_ns() + (uint64_t)(seconds * 1e9);
-	uint64_t next_look = 0;
+	uint64_t next_tick = 0, next_look = 0;
 	struct pollfd fds[2] = {
 		{ .fd = load->log.ring_fd, .events = POLLIN },
 		{ .fd = wake_fd, .events = POLLIN },
@@ -97,11 +100,14 @@ int load_serve(struct load *load, double seconds, int wake_fd, struct error *err
 		if (ret > 0 && fds[1].revents)
 			return 0;
 		now = boot_ns();
-		if (load->appeared || now >= next_look) {
+		if (now >= next_tick) {
 			if (is_replaced(load) || is_over(load))
 				return 1;
+			next_tick = now + TICK_MS * 1000000ULL;
+		}
+		if (load->appeared || now >= next_look) {
 			prepare_new(load);
-			next_look = now + TICK_MS * 1000000ULL;
+			next_look = now + LOOK_NS;
 		}
 		if (now >= until)
 			return 0;

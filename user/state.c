@@ -361,6 +361,7 @@ int status_read(struct status **status, struct error *err)
 		ret = ret ?: read_schedule(record.generation, s);
 		s->devices = count_devices(record.generation);
 	}
+	s->totals.events_dropped += eventlog_dropped();
 	tell_unloaded(s);
 	if (ret)
 		error_set(err, ret, EXIT_FAILED, "cannot read the state of the load: %s", strerror(-ret));

@@ -9,7 +9,7 @@
  *   /run/chaosbpf/lock                   held while something is changed
  *   /run/chaosbpf/load, rules.yaml       what was loaded, by whom, until when
  *   /run/chaosbpf/journal                what devices had before, see journal.h
- *   /run/chaosbpf/events                 see event.h
+ *   /run/chaosbpf/events                 see event.h; events-dropped: how many it had no room for
  *   /run/chaosbpf/stats                  last counters of a load that is over
  */
 #ifndef USER_STORE_H
@@ -27,6 +27,7 @@
 #define STORE_RUN "/run/chaosbpf"
 #define STORE_JOURNAL STORE_RUN "/journal"
 #define STORE_EVENTS STORE_RUN "/events"
+#define STORE_EVENTS_DROPPED STORE_RUN "/events-dropped"
 #define STORE_STATS STORE_RUN "/stats"
 #define STORE_RULES STORE_RUN "/rules.yaml"
 

@@ -515,6 +515,7 @@ static int make_rules(struct tables *t, const struct rules *rules, bool observe)
 		set_bit(&all, i);
 	}
 	t->knobs.rules = rules->count;
+	t->knobs.words = (rules->count + 63) / 64;
 	return set_number(t, &all, &t->knobs.everything);
 }
 

@@ -835,6 +835,7 @@ static void load_and_stop_for_ever(int egress)
 static void kill_at_random_moments(bool no_tcx)
 {
 	int map = counter(), egress = counting_prog("chaos_t_out", map, -1), i, status;
+	int kills = getenv("CHAOSBPF_TEST_KILLS") ? atoi(getenv("CHAOSBPF_TEST_KILLS")) : 200;
 	char *before;
 	pid_t child;
 
@@ -847,7 +848,7 @@ static void kill_at_random_moments(bool no_tcx)
 		run("tc qdisc replace dev lo root handle 9: pfifo limit 77");
 	before = picture();
 	srand(42);
-	for (i = 0; i < 200; i++) {
+	for (i = 0; i < kills; i++) {
 		child = fork();
 		if (!child) {
 			show_process(getpid());
