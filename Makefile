@@ -9,7 +9,8 @@ VERSION := 0.1.0
 
 CC ?= cc
 CLANG ?= clang
-BPFTOOL ?= bpftool
+# Ubuntu's bpftool is a script that works only beside the running kernel's package; any real one will do.
+BPFTOOL ?= $(shell bpftool version >/dev/null 2>&1 && echo bpftool || ls /usr/lib/linux-tools*/*/bpftool 2>/dev/null | tail -1)
 PKG_CONFIG ?= pkg-config
 INSTALL ?= install
 
@@ -96,7 +97,7 @@ require_tool = command -v $(1) >/dev/null || \
 
 libraries:
 	@$(call require_tool,$(PKG_CONFIG),pkg-config) $(call require_tool,$(CLANG),clang) \
-	$(call require_tool,$(BPFTOOL),bpftool) \
+	$(call require_tool,$(or $(BPFTOOL),bpftool),bpftool (linux-tools-generic on Ubuntu)) \
 	$(call require,libbpf,'libbpf >= 1.3') $(call require,smartcols) $(call require,libmnl) $(call require,yaml-0.1) :
 
 # ---- the BPF side: every file an object, linked into one, the skeleton made from that

@@ -71,15 +71,19 @@ static always int refuse_by_address(struct bpf_sock_addr *ctx, struct chaos_sock
 	}
 }
 
+/*
+ * bpf_set_retval with a 64-bit argument: from 7.3 on the verifier wants to see that the value lies in [-4095, 0], and
+ * loses sight of it when the compiler sign-extends an int.
+ */
+static long (*const set_retval)(__s64 value) = (void *)BPF_FUNC_set_retval;
+
 static always int refuse(struct bpf_sock_addr *ctx, struct chaos_sock *s, __s32 error, bool ipv6, enum call call)
 {
 	if (knobs.set_retval) {
-		/* From 7.3 on the verifier wants to see that the value is an errno. */
-		int value = -error;
+		__u64 value = error & MAX_ERRNO;
 
-		if (value < -MAX_ERRNO || value >= 0)
-			value = -EPERM;
-		bpf_set_retval(value);
+		asm volatile("" : "+r"(value)); /* keeps the bound in front of the negation */
+		set_retval(-value);
 		return DENY;
 	}
 	if (call == CALL_SENDTO)

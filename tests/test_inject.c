@@ -88,8 +88,12 @@ Test(inject, every_fault_word)
 		const char *word;
 		unsigned int faults;
 	} cases[] = {
-		{ "drop", 1 << CHAOS_DROP },	       { "drop=true", 1 << CHAOS_DROP }, { "drop=5%", 1 << CHAOS_DROP },
-		{ "delay=1s", 1 << CHAOS_DELAY },      { "reset", 1 << CHAOS_RESET },	 { "reset=true", 1 << CHAOS_RESET },
+		{ "drop", 1 << CHAOS_DROP },
+		{ "drop=true", 1 << CHAOS_DROP },
+		{ "drop=5%", 1 << CHAOS_DROP },
+		{ "delay=1s", 1 << CHAOS_DELAY },
+		{ "reset", 1 << CHAOS_RESET },
+		{ "reset=true", 1 << CHAOS_RESET },
 		{ "refuse=denied", 1 << CHAOS_REFUSE },
 	};
 
@@ -107,16 +111,19 @@ Test(inject, every_fault_word)
 /* Reserved words and numbers of YAML are texts where a text is meant. */
 Test(inject, texts_stay_texts)
 {
-	static const char *const texts[] = { "true", "null", "~", "yes", "0x10", "1e3", "12:30", "-", "-a", "a: b", "a #b",
-					     "#a", "[a]", "{a", "*a", "&a", "!a", "|", ">", "%a", "@a", "`a", "'a", "\"a",
-					     "a\\b", "a,b", "caf\xc3\xa9", "\xf0\x9f\x94\xa5" };
+	static const char *const texts[] = {
+		"true", "null", "~",    "yes",  "0x10", "1e3",         "12:30",
+		"-",    "-a",   "a: b", "a #b", "#a",   "[a]",         "{a",
+		"*a",   "&a",   "!a",   "|",    ">",    "%a",          "@a",
+		"`a",   "'a",   "\"a",  "a\\b", "a,b",  "caf\xc3\xa9", "\xf0\x9f\x94\xa5"
+	};
 
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
 		struct rules *rules;
 		struct error err;
 
-		cr_assert_eq(PARSE(&rules, &err, "reset", "--process", texts[i], "--for", "1m"), 0, "'%s': %s", texts[i],
-			     err.text);
+		cr_assert_eq(PARSE(&rules, &err, "reset", "--process", texts[i], "--for", "1m"), 0, "'%s': %s",
+			     texts[i], err.text);
 		cr_expect_str_eq(rules->rules[0].match.process.text, texts[i]);
 		rules_free(rules);
 	}
@@ -148,10 +155,43 @@ static void check_round_trip(const char *value)
 
 Test(inject, no_value_becomes_syntax)
 {
-	static const char *const pieces[] = { "\n", "\"", "\\", "'", ": ", "#", " #", "]", "[", "{", "}", ", ", "- ", "|", ">",
-					      "&a", "*a", "!!str ", "%", "everything: true", "\n      pid: 1", "a", "\t",
-					      "\r", "\xc2\x85", "\xe2\x80\xa8", "\xef\xbb\xbf", "\xff", "...", "\n---\n", "?",
-					      "0", "true", "\xf0\x9f\x94\xa5", "\001", "\\x22", "\\n" };
+	static const char *const pieces[] = { "\n",
+					      "\"",
+					      "\\",
+					      "'",
+					      ": ",
+					      "#",
+					      " #",
+					      "]",
+					      "[",
+					      "{",
+					      "}",
+					      ", ",
+					      "- ",
+					      "|",
+					      ">",
+					      "&a",
+					      "*a",
+					      "!!str ",
+					      "%",
+					      "everything: true",
+					      "\n      pid: 1",
+					      "a",
+					      "\t",
+					      "\r",
+					      "\xc2\x85",
+					      "\xe2\x80\xa8",
+					      "\xef\xbb\xbf",
+					      "\xff",
+					      "...",
+					      "\n---\n",
+					      "?",
+					      "0",
+					      "true",
+					      "\xf0\x9f\x94\xa5",
+					      "\001",
+					      "\\x22",
+					      "\\n" };
 	size_t count = sizeof(pieces) / sizeof(pieces[0]);
 	unsigned int seed = 42;
 
@@ -180,7 +220,8 @@ Test(inject, no_bytes_become_syntax)
 /* The same for values that go into lists and into numbers. */
 Test(inject, no_list_item_becomes_syntax)
 {
-	static const char *const pieces[] = { "127.0.0.1", ",", "]", "[", ":", "80", "\n", " ", "\"", "{", "#", "::1", "/8", "-" };
+	static const char *const pieces[] = { "127.0.0.1", ",",  "]", "[", ":",   "80", "\n",
+					      " ",         "\"", "{", "#", "::1", "/8", "-" };
 	size_t count = sizeof(pieces) / sizeof(pieces[0]);
 	unsigned int seed = 3;
 

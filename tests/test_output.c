@@ -34,8 +34,11 @@ Test(output, clean_text_is_printable)
 		{ "a\033[31mb\n", "a\\x1b[31mb\\x0a" },
 		{ "\x7f\xc2\x9b", "\\x7f\\x9b" },
 		{ "\xe2\x80\xae", "\\u202e" },
-		{ "a\xff" "b\xc3", "a\xef\xbf\xbd" "b\xef\xbf\xbd" },
-		{ "\xc0\xaf", "\xef\xbf\xbd\xef\xbf\xbd" },		   /* longer than needed */
+		{ "a\xff"
+		  "b\xc3",
+		  "a\xef\xbf\xbd"
+		  "b\xef\xbf\xbd" },
+		{ "\xc0\xaf", "\xef\xbf\xbd\xef\xbf\xbd" },                 /* longer than needed */
 		{ "\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd" }, /* half of a surrogate pair */
 		{ "\xf4\x90\x80\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd" },
 	};
@@ -64,9 +67,9 @@ Test(output, seconds)
 		double seconds;
 		const char *out;
 	} cases[] = {
-		{ 0, "-" },	   { -1, "-" },		  { NAN, "-" },	       { 0.25, "0.25s" },  { 5, "5s" },
-		{ 1.5, "1.5s" },   { 59.6, "1m" },	  { 90, "1m30s" },     { 3600, "1h" },	   { 7261, "2h1m1s" },
-		{ 90061, "1d1h1m1s" }, { 1e300, "11574074d1h46m40s" },
+		{ 0, "-" },     { -1, "-" },        { NAN, "-" },          { 0.25, "0.25s" },
+		{ 5, "5s" },    { 1.5, "1.5s" },    { 59.6, "1m" },        { 90, "1m30s" },
+		{ 3600, "1h" }, { 7261, "2h1m1s" }, { 90061, "1d1h1m1s" }, { 1e300, "11574074d1h46m40s" },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -161,9 +164,9 @@ Test(output, json_numbers)
 static const char *const words[] = { "percent", "max-hits", NULL };
 
 static const struct column columns[] = {
-	{ "RULE", "name", CELL_TEXT, false },	   { "HITS", "hits", CELL_COUNT, false },
+	{ "RULE", "name", CELL_TEXT, false },         { "HITS", "hits", CELL_COUNT, false },
 	{ "ENDS", "ends_in_s", CELL_SECONDS, false }, { "SKIPPED", "skipped", CELL_COUNTS, false },
-	{ NULL, "unloaded", CELL_BOOL, false },	   { "ONLY HERE", NULL, CELL_TEXT, false },
+	{ NULL, "unloaded", CELL_BOOL, false },       { "ONLY HERE", NULL, CELL_TEXT, false },
 };
 
 static struct table *example(void)

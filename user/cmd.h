@@ -14,10 +14,10 @@
 
 struct command {
 	const char *name;
-	const char *summary; /* its line in `chaosbpf --help` */
-	const char *help;    /* what `chaosbpf NAME --help` prints */
+	const char *summary;               /* its line in `chaosbpf --help` */
+	const char *help;                  /* what `chaosbpf NAME --help` prints */
 	int (*run)(int argc, char **argv); /* argv[0] is the command's name; returns the exit code */
-	bool runs_another;   /* standard output belongs to another program: JSON errors go to standard error */
+	bool runs_another; /* standard output belongs to another program: JSON errors go to standard error */
 };
 
 extern const struct command cmd_check, cmd_load, cmd_exec, cmd_inject, cmd_unload, cmd_stop, cmd_status, cmd_events,
@@ -42,8 +42,8 @@ int command_begin(const char *name);
 int load_and_print(struct rules *rules, const struct load_options *options);
 
 /* Takes the lock, loads, gives the lock back. 0, or a negative errno and *err (cmd_load.c). */
-int load_locked(struct rules *rules, const struct load_options *options, struct load **load,
-		struct load_result *result, struct error *err);
+int load_locked(struct rules *rules, const struct load_options *options, struct load **load, struct load_result *result,
+		struct error *err);
 
 /* Prints the general help (cmd_help.c). */
 void help_print(void);

@@ -8,18 +8,17 @@
 #include "user/log.h"
 #include "user/options.h"
 
-static const char help[] =
-	"Usage: chaosbpf check [OPTIONS] FILE\n"
-	"\n"
-	"Says in plain sentences what the rules in FILE (\"-\": standard input) would hit,\n"
-	"how this kernel would do it, and what cannot be had here. Changes nothing.\n"
-	"Without root the sentences are printed, but the kernel cannot be asked.\n"
-	"\n"
-	"  --duration T   as if loaded with --duration T (30s, 5m, 1h30m)\n"
-	"  --json         for programs\n"
-	"\n"
-	"Exit code: 0 all rules can be loaded, 1 the kernel could not be asked,\n"
-	"2 the file is wrong, 3 some rule cannot be had here.\n";
+static const char help[] = "Usage: chaosbpf check [OPTIONS] FILE\n"
+			   "\n"
+			   "Says in plain sentences what the rules in FILE (\"-\": standard input) would hit,\n"
+			   "how this kernel would do it, and what cannot be had here. Changes nothing.\n"
+			   "Without root the sentences are printed, but the kernel cannot be asked.\n"
+			   "\n"
+			   "  --duration T   as if loaded with --duration T (30s, 5m, 1h30m)\n"
+			   "  --json         for programs\n"
+			   "\n"
+			   "Exit code: 0 all rules can be loaded, 1 the kernel could not be asked,\n"
+			   "2 the file is wrong, 3 some rule cannot be had here.\n";
 
 static const char ask_as_root[] = "run as root to check this kernel";
 

@@ -7,19 +7,18 @@
 #include "user/names.h"
 #include "user/options.h"
 
-static const char help[] =
-	"Usage: chaosbpf doctor\n"
-	"\n"
-	"Says what this kernel can do, found by trying, and how each fault works on it.\n"
-	"\n"
-	"  --json         for programs\n"
-	"\n"
-	"Exit code: 0 every fault can be had, 3 some cannot.\n";
+static const char help[] = "Usage: chaosbpf doctor\n"
+			   "\n"
+			   "Says what this kernel can do, found by trying, and how each fault works on it.\n"
+			   "\n"
+			   "  --json         for programs\n"
+			   "\n"
+			   "Exit code: 0 every fault can be had, 3 some cannot.\n";
 
 static const struct column feature_columns[] = {
-	{ "FEATURE", "name", CELL_TEXT, false },  { "HERE", "here", CELL_BOOL, false },
-	{ "USED FOR", "use", CELL_TEXT, true },	  { "WITHOUT IT", NULL, CELL_TEXT, true },
-	{ NULL, "fallback", CELL_TEXT, false },	  { NULL, "why_not", CELL_TEXT, false },
+	{ "FEATURE", "name", CELL_TEXT, false }, { "HERE", "here", CELL_BOOL, false },
+	{ "USED FOR", "use", CELL_TEXT, true },  { "WITHOUT IT", NULL, CELL_TEXT, true },
+	{ NULL, "fallback", CELL_TEXT, false },  { NULL, "why_not", CELL_TEXT, false },
 };
 
 static const struct column fault_columns[] = {
@@ -60,17 +59,16 @@ static const char *mechanism(const struct features *features, enum chaos_fault f
 		return NULL;
 	switch (fault) {
 	case CHAOS_DROP:
-		return features->has[FEATURE_TCX] ? "arriving packets at the socket, leaving ones by a tc program (tcx)" :
-						    "arriving packets at the socket, leaving ones by a tc program (clsact)";
+		return features->has[FEATURE_TCX] ? "arriving packets at the socket, leaving ones by tc (tcx)"
+						  : "arriving packets at the socket, leaving ones by tc (clsact)";
 	case CHAOS_DELAY:
-		return features->has[FEATURE_FQ] ? "the first packet of a request is stamped, fq holds it" :
-						   NULL;
+		return features->has[FEATURE_FQ] ? "the first packet of a request is stamped, fq holds it" : NULL;
 	case CHAOS_REFUSE:
-		return features->has[FEATURE_SET_RETVAL] ? "the connect hook sets the errno" :
-							   "the connect hook rewrites the destination";
+		return features->has[FEATURE_SET_RETVAL] ? "the connect hook sets the errno"
+							 : "the connect hook rewrites the destination";
 	case CHAOS_RESET:
-		return features->has[FEATURE_TCX] ? "a tc program (tcx) turns a packet into a reset" :
-						    "a tc program (clsact) turns a packet into a reset";
+		return features->has[FEATURE_TCX] ? "a tc program (tcx) turns a packet into a reset"
+						  : "a tc program (clsact) turns a packet into a reset";
 	default:
 		return NULL;
 	}

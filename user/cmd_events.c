@@ -17,16 +17,15 @@
 #include "user/options.h"
 #include "user/signals.h"
 
-static const char help[] =
-	"Usage: chaosbpf events [OPTIONS]\n"
-	"\n"
-	"Prints the faults that were done, one a line: when, which rule and fault, which\n"
-	"process, the other end, what. Those of the present load, or of the last one.\n"
-	"Events may be dropped under pressure; the counters of 'chaosbpf status' are exact\n"
-	"and tell how many were.\n"
-	"\n"
-	"  --follow       go on with new ones until the load is over or Ctrl-C\n"
-	"  --json         one object a line, for programs\n";
+static const char help[] = "Usage: chaosbpf events [OPTIONS]\n"
+			   "\n"
+			   "Prints the faults that were done, one a line: when, which rule and fault, which\n"
+			   "process, the other end, what. Those of the present load, or of the last one.\n"
+			   "Events may be dropped under pressure; the counters of 'chaosbpf status' are exact\n"
+			   "and tell how many were.\n"
+			   "\n"
+			   "  --follow       go on with new ones until the load is over or Ctrl-C\n"
+			   "  --json         one object a line, for programs\n";
 
 static const char *address_text(char *out, size_t size, const __u8 address[16])
 {
@@ -147,7 +146,7 @@ static int print_event(const struct chaos_event *event, const char *rule, void *
 }
 
 /*
- * Readable when following is to end: by a signal (reading moves events into the log, and that must not be cut in two) or
+ * Readable when following is to end: by a signal (reading moves events into the log, which must not be cut in two) or
  * because the reader of our output is gone, which writing alone would notice only at the next event.
  */
 static int open_wake(struct error *err)

@@ -23,21 +23,20 @@
 #include "user/options.h"
 #include "user/signals.h"
 
-static const char help[] =
-	"Usage: chaosbpf exec [OPTIONS] FILE -- COMMAND [ARGUMENT...]\n"
-	"\n"
-	"Runs COMMAND under the rules in FILE. They hit COMMAND and its children and\n"
-	"nothing else, are armed before it starts and gone when it exits. Under sudo the\n"
-	"command runs as the user who called sudo.\n"
-	"\n"
-	"  --observe      count what would be hit, inject nothing\n"
-	"  --duration T   every rule lasts T (30s, 5m, 1h30m), whatever the file says\n"
-	"  --json         the summary, on standard error, for programs\n"
-	"\n"
-	"  sudo chaosbpf exec rules/slow-embeddings.yaml -- pytest tests/fallback\n"
-	"\n"
-	"Exit code: the command's own, 128 + N when signal N killed it, 127 when it was\n"
-	"not found, 126 when it could not be run.\n";
+static const char help[] = "Usage: chaosbpf exec [OPTIONS] FILE -- COMMAND [ARGUMENT...]\n"
+			   "\n"
+			   "Runs COMMAND under the rules in FILE. They hit COMMAND and its children and\n"
+			   "nothing else, are armed before it starts and gone when it exits. Under sudo the\n"
+			   "command runs as the user who called sudo.\n"
+			   "\n"
+			   "  --observe      count what would be hit, inject nothing\n"
+			   "  --duration T   every rule lasts T (30s, 5m, 1h30m), whatever the file says\n"
+			   "  --json         the summary, on standard error, for programs\n"
+			   "\n"
+			   "  sudo chaosbpf exec rules/slow-embeddings.yaml -- pytest tests/fallback\n"
+			   "\n"
+			   "Exit code: the command's own, 128 + N when signal N killed it, 127 when it was\n"
+			   "not found, 126 when it could not be run.\n";
 
 struct run {
 	struct exec_child child;

@@ -10,24 +10,23 @@
 #include "user/options.h"
 #include "user/signals.h"
 
-static const char help[] =
-	"Usage: chaosbpf load [OPTIONS] FILE\n"
-	"\n"
-	"Loads the rules in FILE (\"-\": standard input), all of them or none, in place of\n"
-	"those that were loaded before. They end by themselves.\n"
-	"\n"
-	"  --observe      count what would be hit, inject nothing\n"
-	"  --duration T   every rule lasts T (30s, 5m, 1h30m), whatever the file says\n"
-	"  --foreground   stay here; the faults end with this process, Ctrl-C ends it\n"
-	"  --json         for programs\n"
-	"\n"
-	"Then: 'chaosbpf status' shows what they do, 'chaosbpf stop' ends them at once.\n"
-	"'chaosbpf check FILE' says beforehand what would be hit.\n";
+static const char help[] = "Usage: chaosbpf load [OPTIONS] FILE\n"
+			   "\n"
+			   "Loads the rules in FILE (\"-\": standard input), all of them or none, in place of\n"
+			   "those that were loaded before. They end by themselves.\n"
+			   "\n"
+			   "  --observe      count what would be hit, inject nothing\n"
+			   "  --duration T   every rule lasts T (30s, 5m, 1h30m), whatever the file says\n"
+			   "  --foreground   stay here; the faults end with this process, Ctrl-C ends it\n"
+			   "  --json         for programs\n"
+			   "\n"
+			   "Then: 'chaosbpf status' shows what they do, 'chaosbpf stop' ends them at once.\n"
+			   "'chaosbpf check FILE' says beforehand what would be hit.\n";
 
 #define LOCK_TIMEOUT_MS 10000
 
-int load_locked(struct rules *rules, const struct load_options *options, struct load **load,
-		struct load_result *result, struct error *err)
+int load_locked(struct rules *rules, const struct load_options *options, struct load **load, struct load_result *result,
+		struct error *err)
 {
 	int lock = state_lock(LOCK_TIMEOUT_MS, err);
 	int rc;
@@ -126,8 +125,7 @@ static void print_text(struct rules *rules, const struct load_options *options, 
 	fflush(stdout);
 }
 
-static void print_loaded(struct rules *rules, const struct load_options *options,
-			 const struct load_result *result)
+static void print_loaded(struct rules *rules, const struct load_options *options, const struct load_result *result)
 {
 	(options_json ? print_json : print_text)(rules, options, result);
 }

@@ -13,16 +13,15 @@
 #include "user/names.h"
 #include "user/options.h"
 
-static const char help[] =
-	"Usage: chaosbpf status [OPTIONS]\n"
-	"\n"
-	"Shows the rules that are loaded and what they have done. SEEN counts packets and\n"
-	"calls of the connections that a rule names, MATCHED the times a fault of it came\n"
-	"up for decision, INJECTED the times it was done, SKIPPED the rest and why.\n"
-	"These counters are exact.\n"
-	"\n"
-	"  --watch [S]    again every S seconds, default 1; Ctrl-C ends it\n"
-	"  --json         for programs; with --watch one object a line\n";
+static const char help[] = "Usage: chaosbpf status [OPTIONS]\n"
+			   "\n"
+			   "Shows the rules that are loaded and what they have done. SEEN counts packets and\n"
+			   "calls of the connections that a rule names, MATCHED the times a fault of it came\n"
+			   "up for decision, INJECTED the times it was done, SKIPPED the rest and why.\n"
+			   "These counters are exact.\n"
+			   "\n"
+			   "  --watch [S]    again every S seconds, default 1; Ctrl-C ends it\n"
+			   "  --json         for programs; with --watch one object a line\n";
 
 enum {
 	RULE,

@@ -7,13 +7,12 @@
 #include "user/log.h"
 #include "user/options.h"
 
-static const char help[] =
-	"Usage: chaosbpf stop\n"
-	"\n"
-	"Ends every fault at once, then removes everything chaosbpf has put into the\n"
-	"kernel. Needs no file, waits for nothing, and may always be called.\n"
-	"\n"
-	"  --json         for programs\n";
+static const char help[] = "Usage: chaosbpf stop\n"
+			   "\n"
+			   "Ends every fault at once, then removes everything chaosbpf has put into the\n"
+			   "kernel. Needs no file, waits for nothing, and may always be called.\n"
+			   "\n"
+			   "  --json         for programs\n";
 
 static void print(const struct stop_result *result)
 {

@@ -6,14 +6,13 @@
 #include "user/log.h"
 #include "user/options.h"
 
-static const char help[] =
-	"Usage: chaosbpf unload [RULE]\n"
-	"\n"
-	"Ends one rule by its name, or all of them. When all end, requests that are being\n"
-	"held go on at their time, and this command waits for them; 'chaosbpf stop' does\n"
-	"not wait.\n"
-	"\n"
-	"  --json         for programs\n";
+static const char help[] = "Usage: chaosbpf unload [RULE]\n"
+			   "\n"
+			   "Ends one rule by its name, or all of them. When all end, requests that are being\n"
+			   "held go on at their time, and this command waits for them; 'chaosbpf stop' does\n"
+			   "not wait.\n"
+			   "\n"
+			   "  --json         for programs\n";
 
 #define LOCK_TIMEOUT_MS 10000
 

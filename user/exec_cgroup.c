@@ -17,9 +17,9 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#define PREFIX "chaosbpf-exec-"
+#define PREFIX       "chaosbpf-exec-"
 #define ORIGIN_XATTR "trusted.chaosbpf.origin" /* survives us: tidying knows where processes came from */
-#define REMOVE_TRIES 50			       /* a process that is just dying still counts for some microseconds */
+#define REMOVE_TRIES 50                        /* a process that is just dying still counts for some microseconds */
 
 /* Directory of the caller's own cgroup; the root of the hierarchy when it cannot be told. */
 static void find_origin(const char *mount, char *origin, size_t size)
@@ -61,7 +61,8 @@ int exec_cgroup_make(const char *mount, struct exec_cgroup *cgroup, struct error
 	find_origin(mount, cgroup->origin, sizeof(cgroup->origin));
 	snprintf(cgroup->name, sizeof(cgroup->name), PREFIX "%d", (int)getpid());
 	if (snprintf(cgroup->path, sizeof(cgroup->path), "%s/%s", mount, cgroup->name) >= (int)sizeof(cgroup->path))
-		return error_set(err, -ENAMETOOLONG, EXIT_FAILED, "the cgroup v2 mount has too long a path: '%s'", mount);
+		return error_set(err, -ENAMETOOLONG, EXIT_FAILED, "the cgroup v2 mount has too long a path: '%s'",
+				 mount);
 	/* Someone who tidies may take the new directory away before it is locked: then make it again. */
 	for (int tries = 0; tries < 10; tries++) {
 		if (mkdir(cgroup->path, 0755) && errno != EEXIST)

@@ -19,7 +19,7 @@ struct exec_cgroup {
 	char path[PATH_MAX];   /* of its directory */
 	char name[NAME_MAX];   /* below the mount: load_options.only_cgroup */
 	char origin[PATH_MAX]; /* directory of the caller's own cgroup: where processes go back to */
-	int fd;		       /* on the directory, locked */
+	int fd;                /* on the directory, locked */
 };
 
 /* Makes it below `mount` (features.cgroup2_mount). */

@@ -37,7 +37,7 @@ struct exec_child {
 /* argv ends with NULL. */
 int exec_child_prepare(struct exec_child *child, const struct exec_user *user, char *const *argv, struct error *err);
 
-/* 0: the command runs. Negative: it could not be started, err->exit is 126 or 127 as a shell says it (or EXIT_FAILED). */
+/* 0: the command runs. Negative: it does not, err->exit is 126 or 127 as a shell says it (or EXIT_FAILED). */
 int exec_child_start(struct exec_child *child, const char *command, struct error *err);
 
 /* Ends a child that was never started. */

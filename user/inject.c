@@ -41,12 +41,9 @@ static const struct {
 static const struct {
 	const char *word, *bare, *example;
 } faults[] = {
-	{ "drop", "true", "drop=5%" },
-	{ "delay", NULL, "delay=5s" },
-	{ "jitter", NULL, "jitter=500ms" },
-	{ "distribution", NULL, "distribution=normal" },
-	{ "refuse", NULL, "refuse=refused" },
-	{ "reset", "true", "reset" },
+	{ "drop", "true", "drop=5%" },        { "delay", NULL, "delay=5s" },
+	{ "jitter", NULL, "jitter=500ms" },   { "distribution", NULL, "distribution=normal" },
+	{ "refuse", NULL, "refuse=refused" }, { "reset", "true", "reset" },
 };
 #define FAULT_WORDS (sizeof(faults) / sizeof(faults[0]))
 
@@ -263,7 +260,8 @@ static int common_ports(const struct inject *inject, struct span *common, struct
 		if (rc)
 			return rc;
 		if (first && (ports.len != common->len || memcmp(ports.text, common->text, ports.len) != 0)) {
-			error_set(err, -EINVAL, EXIT_USAGE, "--to %s and --to %s differ in their ports", first, word->value);
+			error_set(err, -EINVAL, EXIT_USAGE, "--to %s and --to %s differ in their ports", first,
+				  word->value);
 			error_hint(err, "one rule has one set of ports: write a rules file with a rule for each");
 			return -EINVAL;
 		}

@@ -28,7 +28,7 @@ struct inject {
 	size_t count;
 	char *yaml;
 	size_t yaml_len;
-	const char **origin;	   /* of each line of yaml: the option or fault word, or NULL */
+	const char **origin; /* of each line of yaml: the option or fault word, or NULL */
 	size_t lines;
 };
 

@@ -3,7 +3,7 @@
  * Messages: the only writer to standard error.
  *
  * Every line begins with "chaosbpf: ". Errors are printed once, by the command that knows what the user wanted; with
- * --json they are an object ({"error", "hint", "exit"}) on standard output instead. Text that comes from outside (names,
+ * --json they are an object ({"error", "hint", "exit"}) on standard output instead. Text from outside (names,
  * arguments) is made printable here, so that no message can send control sequences to a terminal.
  */
 #ifndef USER_LOG_H

@@ -75,7 +75,7 @@ static void hold_standard_streams(void)
 int main(int argc, char **argv)
 {
 	hold_standard_streams();
-	setlocale(LC_CTYPE, ""); /* only this: numbers keep their point in every language */
+	setlocale(LC_CTYPE, "");  /* only this: numbers keep their point in every language */
 	signal(SIGPIPE, SIG_IGN); /* a reader that went away is an error to report, not a death half-way */
 	libbpf_set_print(print_libbpf);
 	return output_finish(run(argc, argv));

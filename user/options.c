@@ -14,7 +14,7 @@
 #include "user/rules.h"
 
 #define MAX_OPTIONS 40
-#define FIRST_CODE 256 /* above every character */
+#define FIRST_CODE  256 /* above every character */
 
 bool options_json;
 static int verbose;
@@ -86,7 +86,7 @@ static int take(const struct option_spec *spec, const char *argument)
 static void to_getopt(const struct option_spec *specs, struct option *known)
 {
 	static const int arguments[] = {
-		[OPTION_FLAG] = no_argument,	       [OPTION_TEXT] = required_argument,
+		[OPTION_FLAG] = no_argument,           [OPTION_TEXT] = required_argument,
 		[OPTION_DURATION] = required_argument, [OPTION_OPTIONAL] = optional_argument,
 		[OPTION_CALL] = required_argument,     [OPTION_CALL_FLAG] = no_argument,
 	};

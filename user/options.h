@@ -10,11 +10,11 @@
 #include <stdint.h>
 
 enum option_kind {
-	OPTION_FLAG,	 /* value: bool * */
-	OPTION_TEXT,	 /* value: const char **, given at most once */
+	OPTION_FLAG,     /* value: bool * */
+	OPTION_TEXT,     /* value: const char **, given at most once */
 	OPTION_DURATION, /* value: uint64_t *, nanoseconds */
 	OPTION_OPTIONAL, /* value: const char **; "" when written without a value */
-	OPTION_CALL,	 /* value: anything; call(value, name, argument or NULL), a repeated option calls again */
+	OPTION_CALL,     /* value: anything; call(value, name, argument or NULL), a repeated option calls again */
 	OPTION_CALL_FLAG,
 };
 

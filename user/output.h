@@ -28,7 +28,7 @@ void seconds_text(char *out, size_t size, double seconds);
 /* A JSON document being written. Errors of the stream stay in the stream: ferror(). */
 struct json {
 	FILE *out;
-	bool one_line;	    /* no line breaks inside */
+	bool one_line; /* no line breaks inside */
 	bool need_comma;
 	bool after_key;
 	unsigned int depth;
@@ -51,7 +51,7 @@ void json_null(struct json *json, const char *key);
 void json_key(struct json *json, const char *key);
 
 enum cell_kind {
-	CELL_TEXT,    /* nothing set: "-" and null */
+	CELL_TEXT, /* nothing set: "-" and null */
 	CELL_COUNT,
 	CELL_SECONDS, /* "4m30s" and 270 */
 	CELL_BOOL,    /* "yes", "no" and true, false */
@@ -82,7 +82,7 @@ void table_counts(struct table *table, size_t column, const char *const *names, 
 /* Colour of a text cell when colours are on: a name of libsmartcols ("red", "green"). */
 void table_color(struct table *table, size_t column, const char *color);
 
-/* The table for people, without trailing blanks; to be freed. Fits the terminal when `tty` is one, else it is not cut. */
+/* The table for people, without trailing blanks; to be freed. Fits the terminal if `tty` is one, else is not cut. */
 char *table_string(const struct table *table, FILE *tty);
 void table_print(const struct table *table, FILE *out);
 

@@ -8,7 +8,7 @@
 
 #include "user/error.h"
 
-/* Blocks SIGINT, SIGTERM, SIGHUP and SIGQUIT; readable when one has come. Returns the descriptor or a negative errno. */
+/* Blocks SIGINT, SIGTERM, SIGHUP and SIGQUIT; readable when one has come. The descriptor or a negative errno. */
 int signals_open(struct error *err);
 
 /*

@@ -106,7 +106,7 @@ done
 results=$(port results)
 output=$(port output)
 
-cp -rn /chaos/lib/usr/. /usr/
+cp -r /chaos/lib/usr/. /usr/ # libraries of the project that the userland lacks
 cd /chaos || exit
 echo "boot $(uname -r)" >"$results"
 case $(param chaos.mode cases) in

@@ -25,6 +25,16 @@ python_without=(test idlelib tkinter turtledemo lib2to3 ensurepip pydoc_data dis
 	'config-*' 'lib-dynload/_sqlite3*' 'lib-dynload/_dbm*' 'lib-dynload/_curses*' 'lib-dynload/_tkinter*'
 	'lib-dynload/_test*')
 
+# Ubuntu's bpftool is a script that looks for one of the running kernel's version.
+program() { # NAME: its path
+	if [ "$1" = bpftool ] && ! bpftool version >/dev/null 2>&1; then
+		local all=(/usr/lib/linux-tools*/*/bpftool)
+		[ ${#all[@]} -gt 0 ] && echo "${all[-1]}"
+	else
+		command -v "$1"
+	fi
+}
+
 libraries_of() { # FILE...
 	{ ldd "$@" 2>/dev/null || true; } | # fails on what is static or a script
 		awk '$2 == "=>" && $3 ~ /^\// { print $3 } $1 ~ /^\/.*\.so/ && $1 !~ /:$/ { print $1 }' | sort -u
@@ -51,14 +61,14 @@ make_tree() { # ROOT
 
 paths=() missing=
 for name in $required; do
-	if path=$(command -v "$name"); then paths+=("$path"); else missing+=" $name"; fi
+	if path=$(program "$name"); then paths+=("$path"); else missing+=" $name"; fi
 done
 if [ -n "$missing" ]; then
 	echo "cannot build the guest, missing:$missing (run tools/install-deps)" >&2
 	exit 77
 fi
 for name in $optional; do
-	if path=$(command -v "$name"); then paths+=("$path"); fi
+	if path=$(program "$name"); then paths+=("$path"); fi
 done
 pylib=$(/usr/bin/python3 -c 'import sysconfig; print(sysconfig.get_path("stdlib"))')
 pyredis=(/usr/lib/python3/dist-packages/{redis,async_timeout,packaging,deprecated,wrapt}{,.py})
@@ -87,7 +97,10 @@ root=$work/root
 make_tree "$root"
 
 for path in "${paths[@]}"; do
-	install -D -m 755 "$path" "$root$(dirname "$path")/$(basename "$path")"
+	case $path in
+	*/bpftool) install -D -m 755 "$path" "$root/usr/sbin/bpftool" ;;
+	*) install -D -m 755 "$path" "$root$path" ;;
+	esac
 done
 # Real programs win over applets of the same name.
 busybox --list | while read -r applet; do

@@ -15,12 +15,12 @@
   > END
   $ chaosbpf check two.yaml
   slow-embeddings: requests from any process to 10.0.0.7, port 443, take 8 s longer, once each; ends after 5 min.
-  no-vectors: connections from processes of user root to port 6333 anywhere fail at connect with ETIMEDOUT (timeout); on 30 % of the connections; ends after 5 min.
+  no-vectors: TCP connections from processes of user root to port 6333 anywhere fail at connect with ETIMEDOUT (timeout); on 30 % of the connections; ends after 5 min.
   chaosbpf: run as root to check this kernel
   [1]
   $ chaosbpf check --duration 20s - <two.yaml
   slow-embeddings: requests from any process to 10.0.0.7, port 443, take 8 s longer, once each; ends after 20 s.
-  no-vectors: connections from processes of user root to port 6333 anywhere fail at connect with ETIMEDOUT (timeout); on 30 % of the connections; ends after 20 s.
+  no-vectors: TCP connections from processes of user root to port 6333 anywhere fail at connect with ETIMEDOUT (timeout); on 30 % of the connections; ends after 20 s.
   chaosbpf: run as root to check this kernel
   [1]
 

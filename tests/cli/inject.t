@@ -97,7 +97,7 @@ A rule has an end and a target, and a fault:
   chaosbpf: --side: this names no address, port, cgroup, pid, process or user and would hit everything; name something, or say 'everything: true'
   [2]
   $ chaosbpf inject drop reset --port 80 --for 1m
-  chaosbpf: reset: 'reset' and 'drop: true' contradict each other: one ends the connection, one keeps it silent
+  chaosbpf: reset: 'reset' and 'drop: true' contradict each other: the client would not hear of it
   [2]
   $ chaosbpf inject --port 80 --for 1m
   chaosbpf: inject needs a fault

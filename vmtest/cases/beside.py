@@ -1,107 +1,97 @@
 #!/usr/bin/python3
 # timeout: 60
-"""Programs of others on the same device go on, see what they saw, and are still there afterwards."""
+"""Programs of others on the same devices and cgroups go on, see what they saw, and are still there afterwards."""
 import os
 
 import chaos
 import kernel
 import place
-from case import check, check_equal, main, part, skip
+from case import check, check_equal, expect, main, part
 from scene import VICTIM, Scene
 
-HOST = "10.77.1.2"
+HOST, SLOW, CUT = "10.77.1.2", 8400, 8401
 
 scene = None
+programs = []
+network = []
 
 
 def setup():
+    """tc filters on clsact, one of them ending the chain (TC_ACT_OK); TCX programs as Cilium attaches them, one of them
+    ending it as well; a cgroup program as systemd has it. All before the load."""
     global scene
     scene = Scene()
-    scene.listen(8400)
-    scene.listen(8401)
+    for port in (SLOW, CUT):
+        scene.listen(port)
+    place.run("tc", "qdisc", "add", "dev", "h1", "clsact")
+    for side, verdict in (("ingress", -1), ("egress", 0)):
+        program = add("tc_" + side, verdict)
+        program.pin("/sys/fs/bpf/" + program.name)
+        place.run("tc", "filter", "add", "dev", "h1", side, "prio", "10", "bpf", "da", "object-pinned",
+                  "/sys/fs/bpf/" + program.name)
+    add("cgroup_skb", 1, kind=kernel.CGROUP_SKB, attach_type=kernel.CGROUP_EGRESS).attach_cgroup(VICTIM)
+    network.extend(sorted(kernel.network_state()))
+
+
+def add(name, verdict, **options):
+    programs.append(kernel.CountingProgram("their_" + name, verdict, **options))
+    return programs[-1]
+
+
+def teardown():
+    for program in programs:
+        program.close()
+        if os.path.exists("/sys/fs/bpf/" + program.name):
+            os.unlink("/sys/fs/bpf/" + program.name)
+    if scene:
+        scene.close()
 
 
 def rules():
-    return [chaos.rule("slow", {"cgroup": VICTIM, "ports": [8400]}, {"delay": "100ms"}),
-            chaos.rule("cut", {"cgroup": VICTIM, "ports": [8401]}, {"reset": True})]
+    return [chaos.rule("slow", {"cgroup": VICTIM, "ports": [SLOW]}, {"delay": "100ms"}),
+            chaos.rule("cut", {"cgroup": VICTIM, "ports": [CUT]}, {"reset": True})]
 
 
-def check_faults_and(programs, what):
-    """Faults work, and each of the others' programs counts packets."""
+def check_all_see(what, traffic):
     before = [program.count() for program in programs]
-    met = scene.victim.get(HOST, 8400)
-    check(met["error"] is None and met["ms"] >= 99, f"{what}: the slow request: {met}")
-    check_equal(scene.victim.get(HOST, 8401)["error"], "ECONNRESET", f"{what}: the request that is cut")
-    check_equal(scene.neighbour.get(HOST, 8401)["error"], None, f"{what}: the neighbour")
+    traffic()
     for program, then in zip(programs, before):
-        check(program.count() > then, f"{what}: program {program.name} saw nothing")
+        check(program.count() > then, f"{what}: {program.name} saw nothing")
+
+
+def faulted_traffic():
+    met = scene.victim.get(HOST, SLOW)
+    check(met["error"] is None and met["ms"] >= 99, f"the slow request: {met}")
+    check_equal(scene.victim.get(HOST, CUT)["error"], "ECONNRESET", "the request that is cut")
+    check_equal(scene.neighbour.get(HOST, CUT)["error"], None, "the neighbour")
+    expect("slow", 1)
+    expect("cut", 1)
 
 
 @part
-def tc_filters():
-    """On clsact, in both directions; one of them ends the chain (TC_ACT_OK)."""
-    place.run("tc", "qdisc", "add", "dev", "h1", "clsact")
-    programs = [kernel.CountingProgram("their_in"), kernel.CountingProgram("their_out", verdict=0)]
-    try:
-        for program, side in zip(programs, ("ingress", "egress")):
-            program.pin("/sys/fs/bpf/" + program.name)
-            place.run("tc", "filter", "add", "dev", "h1", side, "prio", "10", "bpf", "da", "object-pinned",
-                      "/sys/fs/bpf/" + program.name)
-        before = sorted(kernel.network_state())
-        chaos.load(*rules())
-        check_faults_and(programs, "loaded beside them")
-        chaos.load(*rules())
-        check_faults_and(programs, "loaded again")
-        chaos.stop()
-        check_equal(sorted(kernel.network_state()), before, "devices, queues and filters after stop")
-        then = [program.count() for program in programs]
-        scene.victim.get(HOST, 8400)
-        check(all(program.count() > n for program, n in zip(programs, then)), "a program saw nothing after stop")
-    finally:
-        place.run("tc", "qdisc", "delete", "dev", "h1", "clsact")
-        for program in programs:
-            program.close()
-            os.unlink("/sys/fs/bpf/" + program.name)
+def attached_before():
+    check_all_see("loaded beside them", faulted_traffic)
 
 
 @part
-def tcx_programs():
-    """As Cilium attaches them: before ours and after ours, one ending the chain."""
-    programs = [kernel.CountingProgram("early_out"), kernel.CountingProgram("early_in", verdict=0)]
-    late = kernel.CountingProgram("late_out", verdict=0)
+def attached_after():
+    """TCX, newer than ours; on kernels without it, one more filter with the best priority."""
+    ends = add("tcx_out", 0)
     try:
-        try:
-            programs[0].attach_tcx("h1")
-        except OSError as error:
-            skip(f"no TCX here: {error}")
-        programs[1].attach_tcx("h1", egress=False)
-        chaos.load(*rules())
-        check_faults_and(programs, "attached before the load")
-        late.attach_tcx("h1")
-        check_faults_and(programs + [late], "attached after the load")
-        chaos.stop()
-        then = [program.count() for program in programs + [late]]
-        scene.victim.get(HOST, 8400)
-        check(all(program.count() > n for program, n in zip(programs + [late], then)), "a program saw nothing after stop")
-    finally:
-        for program in programs + [late]:
-            program.close()
+        ends.attach_tcx("h1")
+        add("tcx_in", 0).attach_tcx("h1", egress=False)
+        del programs[:2]  # the filters come after TCX programs, which have just ended the chain
+    except OSError:
+        ends.close()
+        programs.remove(ends)
+    check_all_see("attached after the load", faulted_traffic)
 
 
-@part
-def cgroup_programs():
-    """A cgroup_skb program of systemd's kind on the victim's cgroup, attached before and found again afterwards."""
-    program = kernel.CountingProgram("their_skb", verdict=1, kind=kernel.CGROUP_SKB, attach_type=kernel.CGROUP_EGRESS)
-    try:
-        program.attach_cgroup(VICTIM)
-        chaos.load(*rules())
-        check_faults_and([program], "beside a cgroup program")
-        chaos.stop()
-        then = program.count()
-        scene.victim.get(HOST, 8400)
-        check(program.count() > then, "the cgroup program saw nothing after stop")
-    finally:
-        program.close()
+def tidy():
+    check_equal(sorted(kernel.network_state()), network, "devices, queues and filters after stop")
+    check_all_see("after stop", lambda: check_equal(scene.victim.get(HOST, CUT)["error"], None, "a request after stop"))
+    while len(programs) > 3 or (programs and programs[-1].name.startswith("their_tcx")):
+        programs.pop().close()
 
 
-main(setup, lambda: scene and scene.close())
+main(setup, teardown, rules, tidy)

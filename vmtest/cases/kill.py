@@ -13,7 +13,7 @@ import time
 import chaos
 import leftovers
 import place
-from case import check, check_equal, main, only_in_a_guest, part, wait_until
+from case import alone, check, check_equal, main, only_in_a_guest, wait_until
 from scene import VICTIM, Scene
 
 HOST, PORT = "127.0.0.1", 7800
@@ -60,7 +60,7 @@ def kill_all():
             pass
 
 
-@part
+@alone
 def at_random_moments():
     only_in_a_guest("kills every chaosbpf process")
     scene.neighbour.begin("hammer", HOST, PORT, "request", pause=0.05)

@@ -8,141 +8,114 @@ import os
 
 import chaos
 import place
-from case import check, check_equal, main, part
+from case import alone, check, check_equal, expect, main, part
 from scene import Scene
 
 HOST = "127.0.0.1"
-REFUSED = "ECONNREFUSED"
+PORTS = {name: 7100 + i for i, name in enumerate(("pid", "cgroup", "exact", "star", "middle", "user", "both"))}
 
-scene = None
-PORTS = {name: 7100 + i for i, name in enumerate(("pid", "cgroup", "later", "exact", "star", "middle", "user", "both"))}
+scene = parent = before = orphan = grandchild_before = moved = inside = None
 
 
 def setup():
-    global scene
+    global scene, parent, before, orphan, grandchild_before, moved, inside
     scene = Scene(network=0)
     for port in PORTS.values():
         scene.near.listen(HOST, port, "hangup")
-
-
-def refused_at(worker):
-    """The rules that hit this process."""
-    return {name for name, port in PORTS.items() if worker.connects(HOST, port, 1)[0] == REFUSED}
+    parent = scene.client(comm="parent")
+    before = parent.fork()
+    grandchild_before = before.fork()
+    orphan = parent.fork()
+    for name in ("case/app", "case/app/worker", "case/app2", "case/other"):
+        place.make_cgroup(name)
+    inside, moved = scene.client(cgroup="case/app"), scene.client(cgroup="case/app")
 
 
 def rule(name, **match):
     return chaos.rule(name, {"ports": [PORTS[name]], "protocol": "tcp", **match}, {"refuse": "refused"})
 
 
-def check_events(**injected):
-    state = chaos.status()
-    for problem in chaos.problems_of(state) + chaos.event_problems(state, chaos.events()):
-        check(False, problem)
-    check_equal({one["name"]: one["injected"] for one in state.all["rules"]}, injected, "injected")
+def rules():
+    return [rule("pid", pid=parent.pid), rule("cgroup", cgroup="case/app"), rule("exact", process="model-gateway"),
+            rule("star", process="gunicorn*"), rule("middle", process="rag*-w?rk*er"), rule("user", user="www-data"),
+            rule("both", user=1000, process="both*")]
+
+
+def check_hit(worker, by, what, **event):
+    """The rules that hit this process are exactly these."""
+    met = {name for name, port in PORTS.items() if worker.connects(HOST, port, 1)[0] == "ECONNREFUSED"}
+    check_equal(met, by, what)
+    for name in by:
+        expect(name, 1, event=event)
 
 
 @part
 def pid_and_descendants():
-    parent = scene.client(comm="parent")
-    before = parent.fork()
-    grandchild_before = before.fork()
-    orphan = parent.fork()
-    sibling = scene.client(comm="sibling")
-    chaos.load(rule("pid", pid=parent.pid))
     after = parent.fork()
     grandchild_after = after.fork()
-    renewed = before.fork(execute=True)  # a new program
     family = {"the process": parent, "a child from before": before, "its child": grandchild_before,
-              "a child from after": after, "its child from after": grandchild_after, "another program": renewed,
-              "a second child": orphan}
+              "a child from after": after, "its child from after": grandchild_after,
+              "another program": before.fork(execute=True), "a second child": orphan}
     for what, worker in family.items():
-        check_equal(refused_at(worker), {"pid"}, what)
-    for what, worker in {"a sibling": sibling, "the neighbour": scene.neighbour, "the victim": scene.victim}.items():
-        check_equal(refused_at(worker), set(), what)
-    check_events(pid=len(family))
+        check_hit(worker, {"pid"}, what)
+    for what, worker in {"the neighbour": scene.neighbour, "the victim": scene.victim}.items():
+        check_hit(worker, set(), what)
     parent.kill()  # its children go on, and so does the rule
-    check_equal(refused_at(after), {"pid"}, "a child of a process that ended")
-    sibling.kill()
-    for worker in list(family.values())[1:]:
-        worker.kill()
+    check_hit(orphan, {"pid"}, "a child of a process that ended")
+    check_hit(orphan.fork(), {"pid"}, "a child of that")
 
 
 @part
 def cgroup_and_below():
-    for name in ("case/app", "case/app/worker", "case/app2", "case/other"):
-        place.make_cgroup(name)
-    inside, below, alike, outside = (scene.client(cgroup=name) for name in (
-        "case/app", "case/app/worker", "case/app2", "case/other"))
-    moved = scene.client(cgroup="case/app")
-    chaos.load(rule("cgroup", cgroup="case/app"))
     place.make_cgroup("case/app/later/still")
-    later = scene.client(cgroup="case/app/later/still")
-    for what, worker in {"inside": inside, "below": below, "in one made later": later}.items():
-        check_equal(refused_at(worker), {"cgroup"}, what)
-    for what, worker in {"in one with a similar name": alike, "outside": outside}.items():
-        check_equal(refused_at(worker), set(), what)
-    place.enter_cgroup("case/other", moved.pid)
-    check_equal(refused_at(moved), set(), "after it was moved out")
-    place.enter_cgroup("case/app", moved.pid)
-    check_equal(refused_at(moved), {"cgroup"}, "after it was moved in again")
-    check_events(cgroup=4)
-    for worker in (inside, below, alike, outside, moved, later):
+    for name, by in {"case/app": {"cgroup"}, "case/app/worker": {"cgroup"}, "case/app/later/still": {"cgroup"},
+                     "case/app2": set(), "case/other": set()}.items():
+        worker = scene.client(cgroup=name)
+        check_hit(worker, by, f"in {name}")
         worker.kill()
-    for name in ("case/app", "case/app2", "case/other"):
-        place.remove_cgroup(name)
+    check_hit(inside, {"cgroup"}, "inside since before the load")
+    place.enter_cgroup("case/other", moved.pid)
+    check_hit(moved, set(), "after it was moved out")
+    place.enter_cgroup("case/app/worker", moved.pid)
+    check_hit(moved, {"cgroup"}, "after it was moved in again")
 
 
 @part
 def process_names():
     """comm, exactly or with `*`; a name that changes counts from then on."""
-    chaos.load(rule("exact", process="model-gateway"), rule("star", process="gunicorn*"),
-               rule("middle", process="rag*-w?rk*er"))
-    wanted = {"model-gateway": {"exact"}, "model-gatewa": set(), "model-gateway2": set(), "gunicorn": {"star"},
-              "gunicorn: w1": {"star"}, "a-gunicorn": set(), "rag-w?rker": {"middle"}, "rag-api-w?rkxer": {"middle"},
-              "rag-work": set(), "other": set()}
     worker = scene.client(comm="first")
-    for name, rules in wanted.items():
+    for name, by in {"model-gateway": {"exact"}, "model-gatewa": set(), "model-gateway2": set(), "gunicorn": {"star"},
+                     "gunicorn: w1": {"star"}, "a-gunicorn": set(), "rag-w?rker": {"middle"},
+                     "rag-api-w?rkxer": {"middle"}, "rag-work": set(), "rag-w?rke": set(), "other": set()}.items():
         worker.set_comm(name)
-        check_equal(refused_at(worker), rules, f"a process called '{name}'")
+        check_hit(worker, by, f"a process called '{name}'")
     child = worker.fork(comm="gunicorn")
-    check_equal(refused_at(child), {"star"}, "a child with a name of its own")
-    check_events(exact=1, star=3, middle=2)
-    child.kill()
-    worker.kill()
+    check_hit(child, {"star"}, "a child with a name of its own")
 
 
 @part
 def users():
-    chaos.load(rule("user", user="www-data"), rule("both", user=1000, process="both*"))
-    by_name, by_number = scene.client(user=33, comm="a"), scene.client(user=1000, comm="both-hold")
-    half, other_half = scene.client(user=1000, comm="no"), scene.client(comm="both-hold")
-    check_equal(refused_at(by_name), {"user"}, "the user that was named")
-    check_equal(refused_at(by_number), {"both"}, "user and process")
-    check_equal(refused_at(half), set(), "the user, but not the process")
-    check_equal(refused_at(other_half), set(), "the process, but not the user")
-    check_equal(refused_at(scene.neighbour), set(), "root")
-    check_events(user=1, both=1)
-    for event in chaos.events():
-        check_equal((event["uid"], event["comm"]), {"user": (33, "a"), "both": (1000, "both-hold")}[event["rule"]],
-                    "owner in the event")
-    for worker in (by_name, by_number, half, other_half):
-        worker.kill()
+    check_hit(scene.client(user=33, comm="a"), {"user"}, "the user that was named", uid=33, comm="a")
+    check_hit(scene.client(user=1000, comm="both-hold"), {"both"}, "user and process", uid=1000, comm="both-hold")
+    check_hit(scene.client(user=1000, comm="no"), set(), "the user, but not the process")
+    check_hit(scene.client(comm="both-hold"), set(), "the process, but not the user")
 
 
-@part
+@alone
 def names_that_do_not_resolve():
     """An error with its place, never 'everything', and nothing is loaded."""
     gone = os.fork()
     if not gone:
         os._exit(0)
     os.waitpid(gone, 0)
-    for what, match in {"a pid that is gone": {"pid": gone}, "an unknown user": {"user": "nobody-of-that-name"}}.items():
+    for what, match in {"a pid that is gone": {"pid": gone}, "an unknown user": {"user": "nobody-of-that-name"},
+                        "an unknown cgroup": {"cgroup": "no/such/cgroup"}}.items():
         path = chaos.rules_file(rule("pid", **match))
         result = chaos.chaos("load", path)
         os.unlink(path)
         check(result.code == 2 and "yaml:4:" in result.err, f"{what}: {result}")
     check_equal(chaos.status().all["rules"], [], "rules that are loaded")
-    check_equal(refused_at(scene.neighbour), set(), "anybody")
+    check_hit(scene.neighbour, set(), "anybody")
 
 
-main(setup, lambda: scene and scene.close())
+main(setup, lambda: scene and scene.close(), rules)

@@ -10,7 +10,7 @@ import chaos
 import kernel
 import leftovers
 import place
-from case import check, check_equal, main, only_in_a_guest, part, wait_until
+from case import alone, check, check_equal, main, only_in_a_guest, wait_until
 from scene import VICTIM, Scene
 
 HOST = "127.0.0.1"
@@ -34,7 +34,7 @@ def rules():
             chaos.rule("closed", {"cgroup": VICTIM, "ports": [7903], "protocol": "tcp"}, {"refuse": "denied"})]
 
 
-@part
+@alone
 def during_heavy_traffic():
     """No request fails because of it, and afterwards nothing is slow, lost or refused."""
     workers = [scene.client(cgroup=VICTIM, comm=f"victim-{i}") for i in range(3)]
@@ -63,7 +63,7 @@ def during_heavy_traffic():
         worker.kill()
 
 
-@part
+@alone
 def with_nothing_loaded():
     for _ in range(2):
         check_equal(chaos.stop()["was_loaded"], False, "was anything loaded?")
@@ -90,7 +90,7 @@ DAMAGE = {
 }
 
 
-@part
+@alone
 def broken_state():
     """Twice after each damage: the first leaves nothing, the second finds nothing."""
     for what, damage in DAMAGE.items():
@@ -109,7 +109,7 @@ def broken_state():
     check_equal(scene.victim.get(HOST, 7902)["error"], "ECONNRESET", "a load after all this")
 
 
-@part
+@alone
 def while_another_command_holds_the_lock():
     """One that hangs must not keep the red button from working."""
     chaos.load(*rules())

@@ -1,0 +1,363 @@
+#!/usr/bin/env python3
+"""Measure what chaosbpf costs those it does not hit, and how exact it is for those it does.
+
+    bench.py --tools DIR [--scale F] [--where WORD]   measure on this kernel
+    bench.py --table FILE...                               one table of several kernels, from what they printed
+
+Needs root and nothing else loaded. $CHAOSBPF is the program; DIR has `traffic` and `empty.bpf.o`. Whatever is compared
+is measured in turns, so that a busy machine hurts both; of each measurement the lower tenth counts, of the turns the
+median. The table shows ratios: times of one machine say little about another.
+"""
+import argparse
+import contextlib
+import http.client
+import json
+import os
+import shutil
+import signal
+import ssl
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+CHAOSBPF = os.environ.get("CHAOSBPF", os.path.join(HERE, "../../build/chaosbpf"))
+SERVE = os.path.join(HERE, "../../tools/serve.py")
+PINS = "/sys/fs/bpf/chaosbench"
+PORT = 27000  # of rules that are meant to hit; the others name 20000 and up
+
+
+def say(text):
+    print(f"bench: {text}", file=sys.stderr, flush=True)
+
+
+def run(*command, check=True):
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL)
+    if check and done.returncode:
+        raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip() or done.returncode}")
+    return done.stdout
+
+
+class Bench:
+    """The program, the traffic and the results so far."""
+
+    def __init__(self, tools, scale):
+        self.tools = tools
+        self.scale = scale
+        self.folder = tempfile.mkdtemp(prefix="chaosbench.")
+        self.rows = []
+        doctor = json.loads(run(CHAOSBPF, "doctor", "--json", check=False))
+        self.can = {fault["name"]: fault["here"] for fault in doctor["faults"]}
+        self.cgroup = doctor["cgroup2_mount"]
+        self.kernel = doctor["kernel"]
+        self.traffic = subprocess.Popen([os.path.join(tools, "traffic")], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        text=True)
+
+    def close(self):
+        self.traffic.kill()
+        run(CHAOSBPF, "stop", check=False)
+        self.remove_empty()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def ask(self, *words):
+        """What `traffic` answers to a command."""
+        self.tell(*words)
+        return float(self.traffic.stdout.readline())
+
+    def tell(self, *words):
+        print(*words, file=self.traffic.stdin, flush=True)
+
+    def row(self, what, value, aim=None, met=None):
+        """A line of the table. `met`: whether the aim is; None where there is no aim."""
+        self.rows.append({"what": what, "value": value, "aim": aim, "met": met})
+        say(f"{what}: {value}")
+
+    # ---- what is loaded while something is measured
+
+    def rules_file(self, name, count, faults):
+        """`count` rules that name ports of loopback nobody uses."""
+        lines = ["version: 1", "defaults: { duration: 30m }", "rules:"]
+        for i in range(count):
+            who = ("", f"process: nobody{i % 50}, ", f"user: {20000 + i % 100}, ")[i % 3]
+            lines.append(f"  - {{ name: r{i}, match: {{ {who}hosts: 127.0.0.1, ports: {20000 + i} }}, "
+                         f"fault: {{ {faults[i % len(faults)]} }} }}")
+        return self.write(name, "\n".join(lines))
+
+    def write(self, name, text):
+        path = os.path.join(self.folder, name)
+        with open(path, "w") as file:
+            file.write(text + "\n")
+        return path
+
+    @contextlib.contextmanager
+    def loaded(self, path):
+        run(CHAOSBPF, "load", path)
+        try:
+            yield
+        finally:
+            run(CHAOSBPF, "stop")
+
+    @contextlib.contextmanager
+    def empty(self):
+        """A program that does nothing on both ways of every socket's packets."""
+        run("bpftool", "prog", "loadall", os.path.join(self.tools, "empty.bpf.o"), PINS)
+        try:
+            for way in ("egress", "ingress"):
+                run("bpftool", "cgroup", "attach", self.cgroup, f"cgroup_inet_{way}", "pinned", f"{PINS}/empty_{way}", "multi")
+            yield
+        finally:
+            self.remove_empty()
+
+    def remove_empty(self):
+        if os.path.isdir(PINS):
+            for way in ("egress", "ingress"):
+                run("bpftool", "cgroup", "detach", self.cgroup, f"cgroup_inet_{way}", "pinned", f"{PINS}/empty_{way}",
+                    check=False)
+            shutil.rmtree(PINS)
+
+    def in_turns(self, states, measures, rounds):
+        """{(state, measure): [value of each round]}; `states` maps names to context managers."""
+        values = {(state, measure): [] for state in states for measure in measures}
+        for _ in range(rounds):
+            for state, manager in states.items():
+                with manager():
+                    for measure in measures:
+                        values[state, measure].append(self.ask(measure, int(300 * self.scale)))
+        return values
+
+
+def ratio(values, state, other, measure):
+    """Median over the rounds of one state against another."""
+    return statistics.median(a / b for a, b in zip(values[state, measure], values[other, measure]))
+
+
+def added(values, state, measure):
+    """Median over the rounds of what a state costs beyond nothing, in ns."""
+    return statistics.median(a - b for a, b in zip(values[state, measure], values["nothing", measure]))
+
+
+# ---- what it costs
+
+
+def measure_packets(bench):
+    """The whole time of a packet or connection, and what the programs add to it, against an empty pair of programs."""
+    counts = (1, 10, 100, 1000)
+    states = {"nothing": contextlib.nullcontext, "empty": bench.empty}
+    for count in counts:
+        path = bench.rules_file(f"{count}.yaml", count, ["reset: true"])
+        states[count] = lambda path=path: bench.loaded(path)
+    values = bench.in_turns(states, ("known", "new"), 7)
+    for measure, what in (("known", "packet of a known flow"), ("new", "new flow")):
+        baseline = added(values, "empty", measure)
+        say(f"{what}: nothing {statistics.median(values['nothing', measure]):.0f} ns, empty pair +{baseline:.0f} ns, "
+            + ", ".join(f"{count} rules +{added(values, count, measure):.0f} ns" for count in counts))
+        for count in counts:
+            bench.row(f"{what}, {count} rules: whole time, x empty programs", f"{ratio(values, count, 'empty', measure):.2f}",
+                      *(("<= 2", ratio(values, count, "empty", measure) <= 2) if measure == "known" else ()))
+        for count in (1, 1000):
+            times = added(values, count, measure) / max(baseline, 1)
+            bench.row(f"{what}, {count} rules: added time, x empty programs", f"{times:.1f}",
+                      *(("<= 2", times <= 2) if measure == "known" else ()))
+        steep = added(values, 1000, measure) / max(added(values, 1, measure), 1)
+        bench.row(f"{what}: added time of 1,000 rules, x one rule", f"{steep:.2f}", "<= 1.2", steep <= 1.2)
+
+
+def measure_bystander(bench):
+    faults = ["reset: true", "drop: true", "refuse: refused"] + (["delay: 1s"] if bench.can["delay"] else [])
+    path = bench.rules_file("bystander.yaml", 1000, faults)
+    states = {"nothing": contextlib.nullcontext, "rules": lambda: bench.loaded(path)}
+    values = bench.in_turns(states, ("rate", "bulk"), 9)
+    for measure, what in (("rate", "request rate"), ("bulk", "bulk throughput")):
+        part = 1 / ratio(values, "rules", "nothing", measure)
+        bench.row(f"bystander's {what} with 1,000 rules, x unloaded", f"{part:.3f}", ">= 0.98", part >= 0.98)
+
+
+def measure_load_and_stop(bench):
+    path = bench.rules_file("times.yaml", 1000, ["reset: true", "drop: true", "refuse: refused"])
+    loads, stops = [], []
+    for _ in range(5):
+        start = time.monotonic()
+        run(CHAOSBPF, "load", path)
+        loads.append(1000 * (time.monotonic() - start))
+        start = time.monotonic()
+        run(CHAOSBPF, "stop")
+        stops.append(1000 * (time.monotonic() - start))
+    bench.row("load of 1,000 rules, whole command", f"{statistics.median(loads):.0f} ms")
+    stop = statistics.median(stops)
+    bench.row("stop, whole command", f"{stop:.0f} ms", "< 50 ms", stop < 50)
+
+
+def measure_last_fault(bench):
+    """Datagrams are lost without a pause; `stop` is started in the middle of that."""
+    path = bench.write("last.yaml", "version: 1\nrules:\n  - name: last\n    match: { protocol: udp, hosts: 127.0.0.1, "
+                       f"ports: {PORT} }}\n    fault: {{ drop: true }}\n    duration: 5m")
+    times = []
+    for _ in range(5):
+        with bench.loaded(path):
+            bench.tell("until-through", PORT)
+            time.sleep(0.3)
+            start = time.monotonic_ns()
+            run(CHAOSBPF, "stop")
+            last = float(bench.traffic.stdout.readline())
+            if last == 0:
+                raise RuntimeError("no datagram was lost")
+            times.append((last - start) / 1e6)
+    worst = max(times)
+    bench.row("from the start of stop to the last faulted packet", f"{worst:.0f} ms", "< 50 ms", worst < 50)
+
+
+# ---- how exact it is
+
+
+def measure_percent(bench):
+    count = int(4000 * bench.scale)
+    for asked in (1, 10, 50):
+        path = bench.write("percent.yaml", f"version: 1\nrules:\n  - name: some\n    match: {{ protocol: tcp, ports: {PORT} }}"
+                           f"\n    fault: {{ refuse: refused }}\n    percent: {asked}\n    seed: 1\n    duration: 5m")
+        with bench.loaded(path):
+            show_percent(bench, "connections refused", asked, bench.ask("refused", PORT, count), count)
+    path = bench.write("loss.yaml", f"version: 1\nrules:\n  - name: some\n    match: {{ protocol: udp, ports: {PORT}, "
+                       "direction: request }\n    fault: { drop: 10% }\n    seed: 1\n    duration: 5m")
+    with bench.loaded(path):
+        show_percent(bench, "packets lost", 10, bench.ask("lost", PORT, count), count)
+
+
+def show_percent(bench, what, asked, got, count):
+    """The aim is that of fair dice: within three standard deviations."""
+    spread = 300 * (asked / 100 * (1 - asked / 100) / count) ** 0.5
+    measured = 100 * got / count
+    bench.row(f"{what}, {asked} % asked, of {count}", f"{measured:.2f} %", f"+- {spread:.2f}",
+              abs(measured - asked) <= spread)
+
+
+ASKED_MS = 300
+
+
+class Link:
+    """A server in a network namespace of its own, at the other end of a pair of devices."""
+
+    def __enter__(self):
+        run("ip", "netns", "add", "chaosbench")
+        run("ip", "link", "add", "cb0", "type", "veth", "peer", "name", "cb1", "netns", "chaosbench")
+        run("ip", "addr", "add", "10.99.0.1/24", "dev", "cb0")
+        run("ip", "-n", "chaosbench", "addr", "add", "10.99.0.2/24", "dev", "cb1")
+        run("ip", "link", "set", "cb0", "up")
+        run("ip", "-n", "chaosbench", "link", "set", "cb1", "up")
+        self.server = subprocess.Popen(["ip", "netns", "exec", "chaosbench", sys.executable, SERVE, "--host", "10.99.0.2",
+                                        "--http", str(PORT), "--tls", str(PORT + 1)], stdout=subprocess.PIPE, text=True)
+        for _ in range(2):
+            self.server.stdout.readline()
+        self.context = ssl._create_unverified_context()
+        self.kept = self.connection("http")
+        self.request(self.kept)
+        return self
+
+    def __exit__(self, *_):
+        self.server.kill()
+        self.server.wait()
+        run("ip", "link", "del", "cb0", check=False)
+        run("ip", "netns", "del", "chaosbench", check=False)
+
+    def connection(self, kind):
+        if kind == "tls":
+            return http.client.HTTPSConnection("10.99.0.2", PORT + 1, context=self.context, timeout=60)
+        return http.client.HTTPConnection("10.99.0.2", PORT, timeout=60)
+
+    @staticmethod
+    def request(connection):
+        connection.request("GET", "/bytes/1000")
+        connection.getresponse().read()
+
+    def times(self, rounds):
+        """Median ms of one request on a new, a kept-alive and a TLS connection, the connecting included."""
+        values = {"new": [], "kept-alive": [], "TLS": []}
+        for _ in range(rounds):
+            for kind, seen in values.items():
+                start = time.monotonic()
+                connection = self.kept if kind == "kept-alive" else self.connection(kind.lower())
+                self.request(connection)
+                seen.append(1000 * (time.monotonic() - start))
+                if connection is not self.kept:
+                    connection.close()
+        return {kind: statistics.median(seen) for kind, seen in values.items()}
+
+
+def measure_delay(bench):
+    path = bench.write("delay.yaml", "version: 1\nrules:\n  - name: late\n    match: { hosts: 10.99.0.2 }\n"
+                       f"    fault: {{ delay: {ASKED_MS}ms }}\n    duration: 5m")
+    rounds = max(5, int(11 * bench.scale))
+    with Link() as link:
+        link.times(2)
+        usual = link.times(rounds)
+        with bench.loaded(path):
+            ours = link.times(rounds)
+        run("tc", "qdisc", "add", "dev", "cb0", "root", "netem", "delay", f"{ASKED_MS}ms")
+        theirs = link.times(5)
+    for kind in usual:
+        got = ours[kind] - usual[kind]
+        off = abs(got - ASKED_MS)
+        bench.row(f"delay of one request, {kind}, {ASKED_MS} ms asked", f"{got:.1f} ms", "within 3 ms", off <= 3)
+        bench.row(f"delay of one request, {kind}, the same with netem", f"{theirs[kind] - usual[kind]:.1f} ms")
+
+
+def measure(options):
+    bench = Bench(options.tools, options.scale)
+    try:
+        status = json.loads(run(CHAOSBPF, "status", "--json"))
+        if status["rules"]:
+            sys.exit("bench: rules are loaded on this machine; 'chaosbpf stop' ends them")
+        measure_packets(bench)
+        measure_bystander(bench)
+        measure_load_and_stop(bench)
+        measure_last_fault(bench)
+        measure_percent(bench)
+        if bench.can["delay"]:
+            measure_delay(bench)
+        print("RESULT " + json.dumps({"kernel": bench.kernel, "where": options.where, "rows": bench.rows}), flush=True)
+    finally:
+        bench.close()
+
+
+# ---- the table
+
+
+def verdict(row):
+    return {None: "", True: "met", False: "MISSED"}[row["met"]]
+
+
+def print_table(paths):
+    results = []
+    for path in paths:
+        with open(path) as file:
+            results += [json.loads(line[len("RESULT "):]) for line in file if line.startswith("RESULT ")]
+    names = []
+    for result in results:
+        names += [row["what"] for row in result["rows"] if row["what"] not in names]
+    by_kernel = [{row["what"]: row for row in result["rows"]} for result in results]
+    heads = [f"{result['kernel'].split('-')[0]} {result['where']}" for result in results]
+    print("| what | aim | " + " | ".join(heads) + " |")
+    print("|---|---|" + "---|" * len(heads))
+    for name in names:
+        aim = next(rows[name]["aim"] for rows in by_kernel if name in rows) or ""
+        cells = [f"{rows[name]['value']} {verdict(rows[name])}".rstrip() if name in rows else "-" for rows in by_kernel]
+        print(f"| {name} | {aim} | " + " | ".join(cells) + " |")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tools", default=os.path.join(HERE, "../../build/bench"))
+    parser.add_argument("--scale", type=float, default=1.0, help="how much longer or shorter to measure")
+    parser.add_argument("--where", default="", help="a word for the heading of the table")
+    parser.add_argument("--table", nargs="+", metavar="FILE")
+    options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    if options.table:
+        print_table(options.table)
+    else:
+        measure(options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Traffic whose cost is measured: both ends of every loopback connection are in this one thread, so no scheduler stands
+ * between them. A batch of operations takes about a millisecond; the lower tenth of the batches is what the machine does
+ * when nobody disturbs it.
+ *
+ *   traffic                 reads commands, one a line, and answers each with one line:
+ *     known MS              one byte there and back on one old connection    nanoseconds a round trip
+ *     new MS                connect, accept, close                           nanoseconds a connection
+ *     rate MS               200 bytes there, 1 KiB back, on one connection   nanoseconds a request
+ *     bulk MS               64 KiB at a time, one way                        nanoseconds a write
+ *     refused PORT N        N connects to a port of 127.0.0.1                how many failed
+ *     lost PORT N           N datagrams to itself at that port               how many did not arrive
+ *     until-through PORT    datagrams to itself until 20000 in a row came    CLOCK_MONOTONIC ns of the last lost one
+ *
+ * The connections of `known`, `rate` and `bulk` are opened once, at the start.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#define BATCHES_MAX 4096
+
+static int listener;
+static int near_end, far_end;
+static struct sockaddr_in server;
+static char buffer[1 << 16];
+
+static void die(const char *what)
+{
+	perror(what);
+	exit(1);
+}
+
+static long long now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+static struct sockaddr_in loopback(int port)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons(port) };
+
+	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	return address;
+}
+
+static void open_connection(void)
+{
+	socklen_t size = sizeof(server);
+	int one = 1;
+
+	server = loopback(0);
+	listener = socket(AF_INET, SOCK_STREAM, 0);
+	if (bind(listener, (struct sockaddr *)&server, sizeof(server)) || listen(listener, 64))
+		die("listen");
+	getsockname(listener, (struct sockaddr *)&server, &size);
+	near_end = socket(AF_INET, SOCK_STREAM, 0);
+	if (connect(near_end, (struct sockaddr *)&server, sizeof(server)))
+		die("connect");
+	far_end = accept(listener, NULL, NULL);
+	setsockopt(near_end, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	setsockopt(far_end, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+}
+
+static void pass(int from, int to, size_t size)
+{
+	if (send(from, buffer, size, 0) != (ssize_t)size)
+		die("send");
+	for (size_t got = 0; got < size;) {
+		ssize_t n = recv(to, buffer, size - got, 0);
+
+		if (n <= 0)
+			die("recv");
+		got += n;
+	}
+}
+
+static void do_known(void)
+{
+	pass(near_end, far_end, 1);
+	pass(far_end, near_end, 1);
+}
+
+static void do_rate(void)
+{
+	pass(near_end, far_end, 200);
+	pass(far_end, near_end, 1024);
+}
+
+static void do_bulk(void)
+{
+	pass(near_end, far_end, sizeof(buffer));
+}
+
+/* The near end closes first with a reset, so that no port stays in TIME_WAIT. */
+static void do_new(void)
+{
+	const struct linger linger = { .l_onoff = 1 };
+	int client = socket(AF_INET, SOCK_STREAM, 0), accepted;
+
+	if (client < 0 || connect(client, (struct sockaddr *)&server, sizeof(server)))
+		die("connect");
+	accepted = accept(listener, NULL, NULL);
+	setsockopt(client, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
+	close(client);
+	close(accepted);
+}
+
+static int compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* The lower tenth of the batches, in ns an operation. */
+static double cost(void (*operation)(void), int ms)
+{
+	static double batch[BATCHES_MAX];
+	long long end = now_ns() + ms * 1000000LL, start = now_ns();
+	int size, count = 0;
+
+	for (int i = 0; i < 20; i++)
+		operation();
+	size = (int)(1000000LL * 20 / (now_ns() - start + 1)) + 1;
+	while (count < BATCHES_MAX && (count < 5 || now_ns() < end)) {
+		start = now_ns();
+		for (int i = 0; i < size; i++)
+			operation();
+		batch[count++] = (double)(now_ns() - start) / size;
+	}
+	qsort(batch, count, sizeof(batch[0]), compare);
+	return batch[count / 10];
+}
+
+static int count_refused(int port, int n)
+{
+	struct sockaddr_in address = loopback(port);
+	int own = socket(AF_INET, SOCK_STREAM, 0), failed = 0, one = 1;
+	const struct linger linger = { .l_onoff = 1 };
+
+	setsockopt(own, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	if (bind(own, (struct sockaddr *)&address, sizeof(address)) || listen(own, 64))
+		die("listen");
+	for (int i = 0; i < n; i++) {
+		int client = socket(AF_INET, SOCK_STREAM, 0);
+
+		if (connect(client, (struct sockaddr *)&address, sizeof(address)))
+			failed++;
+		else
+			close(accept(own, NULL, NULL));
+		setsockopt(client, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
+		close(client);
+	}
+	close(own);
+	return failed;
+}
+
+static int open_datagrams(int port)
+{
+	struct sockaddr_in address = loopback(port);
+	int fd = socket(AF_INET, SOCK_DGRAM, 0);
+
+	if (bind(fd, (struct sockaddr *)&address, sizeof(address)) ||
+	    connect(fd, (struct sockaddr *)&address, sizeof(address)))
+		die("bind");
+	return fd;
+}
+
+/* Loopback delivers before send() returns: what is not there now was lost. */
+static int is_lost(int fd)
+{
+	char byte = 0;
+
+	if (send(fd, &byte, 1, 0) != 1)
+		return 1;
+	return recv(fd, &byte, 1, MSG_DONTWAIT) != 1;
+}
+
+static int count_lost(int port, int n)
+{
+	int fd = open_datagrams(port), lost = 0;
+
+	for (int i = 0; i < n; i++)
+		lost += is_lost(fd);
+	close(fd);
+	return lost;
+}
+
+static long long until_through(int port)
+{
+	int fd = open_datagrams(port);
+	long long last = 0;
+
+	for (int row = 0; row < 20000; row++) {
+		if (!is_lost(fd))
+			continue;
+		last = now_ns();
+		row = 0;
+	}
+	close(fd);
+	return last;
+}
+
+static void answer(const char *command, int a, int b)
+{
+	if (strcmp(command, "known") == 0)
+		printf("%.1f\n", cost(do_known, a));
+	else if (strcmp(command, "new") == 0)
+		printf("%.1f\n", cost(do_new, a));
+	else if (strcmp(command, "rate") == 0)
+		printf("%.1f\n", cost(do_rate, a));
+	else if (strcmp(command, "bulk") == 0)
+		printf("%.1f\n", cost(do_bulk, a));
+	else if (strcmp(command, "refused") == 0)
+		printf("%d\n", count_refused(a, b));
+	else if (strcmp(command, "lost") == 0)
+		printf("%d\n", count_lost(a, b));
+	else if (strcmp(command, "until-through") == 0)
+		printf("%lld\n", until_through(a));
+	else
+		printf("unknown\n");
+}
+
+int main(void)
+{
+	char line[128], command[32];
+
+	open_connection();
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	while (fgets(line, sizeof(line), stdin)) {
+		int a = 0, b = 0;
+
+		if (sscanf(line, "%31s %d %d", command, &a, &b) >= 1)
+			answer(command, a, b);
+	}
+	return 0;
+}
