@@ -10,7 +10,9 @@ VERSION := 0.1.0
 CC ?= cc
 CLANG ?= clang
 # Ubuntu's bpftool is a script that works only beside the running kernel's package; any real one will do.
-BPFTOOL ?= $(shell bpftool version >/dev/null 2>&1 && echo bpftool || ls /usr/lib/linux-tools*/*/bpftool 2>/dev/null | tail -1)
+ifndef BPFTOOL
+BPFTOOL := $(shell bpftool version >/dev/null 2>&1 && echo bpftool || ls /usr/lib/linux-tools*/*/bpftool 2>/dev/null | tail -1)
+endif
 PKG_CONFIG ?= pkg-config
 INSTALL ?= install
 

@@ -199,6 +199,7 @@ def scene(text, rules, clients, rounds, usual):
 
 def show(clients, rounds):
     before = leftovers()
+    play_round(clients)  # the first one of a fresh process is slow
     title("before: two applications, each with a kept-alive connection to a vector database and a model that streams words")
     usual_rounds = play(clients, rounds, 1000)
     usual = middle(usual_rounds, 0)

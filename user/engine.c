@@ -16,6 +16,7 @@
 #include "chaos.skel.h"
 
 #define ACCEPT_ARGS_SINCE_6_10 2
+#define SPARE_INTERVALS 16 /* the schedule is made anew right before arming, and may then have some more */
 
 /* ---- what this load needs -------------------------------------------------------------------------------------- */
 
@@ -109,7 +110,7 @@ static void size_maps(struct chaos *skel, const struct tables *t, const struct s
 	set_size(skel->maps.chaos_rules, t->rules_count);
 	set_size(skel->maps.chaos_budgets, t->rules_count);
 	set_size(skel->maps.chaos_stats, t->rules_count);
-	set_size(skel->maps.chaos_schedule, s->count);
+	set_size(skel->maps.chaos_schedule, s->count + SPARE_INTERVALS);
 	set_size(skel->maps.chaos_sets, t->sets_count);
 	set_size(skel->maps.chaos_users, t->users_count);
 	set_size(skel->maps.chaos_comms, t->comms_count);
@@ -168,16 +169,26 @@ static int put_array(const struct bpf_map *map, const void *values, size_t size,
 		err_;                                                                                                  \
 	})
 
+static int fill_schedule(struct chaos *skel, const struct schedule *s)
+{
+	uint32_t zero = 0, count = s->count;
+	int err;
+
+	if (count > bpf_map__max_entries(skel->maps.chaos_schedule))
+		return -E2BIG;
+	err = put_array(skel->maps.chaos_schedule, s->intervals, sizeof(*s->intervals), count);
+	return err ?: put(skel->maps.chaos_intervals, &zero, &count);
+}
+
 static int fill_maps(struct chaos *skel, const struct tables *t, const struct schedule *s)
 {
-	uint32_t zero = 0, intervals = s->count;
+	uint32_t zero = 0;
 	int err;
 
 	err = put_array(skel->maps.chaos_rules, t->rules, sizeof(*t->rules), t->rules_count);
 	err = err ?: put_array(skel->maps.chaos_budgets, t->budgets, sizeof(*t->budgets), t->rules_count);
 	err = err ?: put_array(skel->maps.chaos_sets, t->sets, sizeof(*t->sets), t->sets_count);
-	err = err ?: put_array(skel->maps.chaos_schedule, s->intervals, sizeof(*s->intervals), s->count);
-	err = err ?: put(skel->maps.chaos_intervals, &zero, &intervals);
+	err = err ?: fill_schedule(skel, s);
 	err = err ?: put_array(skel->maps.chaos_ports, t->ports, sizeof(*t->ports), 65536);
 	err = err ?: put_array(skel->maps.chaos_spread, t->spread, sizeof(*t->spread), CHAOS_DISTRIBUTION_COUNT);
 	err = err ?: PUT_PAIRS(skel->maps.chaos_pids, t->pids, t->pids_count);
@@ -233,9 +244,10 @@ int engine_open(const struct tables *tables, const struct schedule *schedule, co
 	engine->skel = skel;
 	engine->generation = generation;
 	knobs.generation = generation;
-	knobs.search_steps = search_steps(schedule->count);
+	knobs.search_steps = search_steps(schedule->count + SPARE_INTERVALS);
 	knobs.set_retval = features->has[FEATURE_SET_RETVAL];
 	knobs.leader_comm = can_read_leader();
+	knobs.flows = has_udp(tables) || has_server(tables);
 	memcpy((void *)&skel->rodata->knobs, &knobs, sizeof(knobs));
 	choose_programs(skel, tables, features);
 	size_maps(skel, tables, schedule);
@@ -341,6 +353,13 @@ int engine_fill_pids(struct engine *engine, const struct tables *tables, struct 
 	int ret = PUT_PAIRS(engine->skel->maps.chaos_pids, tables->pids, tables->pids_count);
 
 	return ret ? error_set(err, ret, EXIT_FAILED, "cannot write the processes of the rules: %s", strerror(-ret)) : 0;
+}
+
+int engine_reschedule(struct engine *engine, const struct schedule *schedule, struct error *err)
+{
+	int ret = fill_schedule(engine->skel, schedule);
+
+	return ret ? error_set(err, ret, EXIT_FAILED, "cannot write the schedule: %s", strerror(-ret)) : 0;
 }
 
 /* Dumps a hash map into an array of pairs; entries that come and go meanwhile may be missed. */

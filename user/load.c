@@ -185,6 +185,23 @@ static int prepare(struct load *load, struct error *err)
 	return prepare_devices(&load->prepare, &load->processes, false, err);
 }
 
+/* Rules count from the moment at which they are armed, not from when loading them began. */
+static int reschedule(struct load *load, struct error *err)
+{
+	struct schedule fresh;
+	struct moment now;
+	int ret;
+
+	moment_now(&now);
+	ret = schedule_make(load->rules, &now, &fresh, err);
+	if (ret)
+		return ret;
+	schedule_free(&load->schedule);
+	load->schedule = fresh;
+	load->began_ns = now.boot_ns;
+	return engine_reschedule(&load->engine, &load->schedule, err);
+}
+
 static int write_state(struct load *load, struct error *err)
 {
 	struct store_record *r = &load->record;
@@ -265,7 +282,8 @@ static int start(struct load *load, const struct store_record *old, struct load_
 	ret = eventlog_open(generation, true, &load->log);
 	if (ret)
 		return error_set(err, ret, EXIT_FAILED, "cannot open the log of events: %s", strerror(-ret));
-	ret = write_state(load, err);
+	ret = reschedule(load, err);
+	ret = ret ?: write_state(load, err);
 	if (ret)
 		return ret;
 	ret = engine_arm(load->engine.control_fd, generation);

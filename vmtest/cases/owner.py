@@ -118,4 +118,4 @@ def names_that_do_not_resolve():
     check_hit(scene.neighbour, set(), "anybody")
 
 
-main(setup, lambda: scene and scene.close(), rules)
+main(setup, lambda: scene and scene.close(), rules, lambda: place.remove_cgroup("case/app/later"))
