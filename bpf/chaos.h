@@ -238,7 +238,9 @@ struct chaos_sock {
 	/* TCP, written by packets that arrive only. */
 	__u32 answered_ack;	   /* acknowledgement carried by the last payload that arrived */
 	__u32 answers;		   /* payload packets that arrived */
-	__u32 pad;
+
+	__u8 waits;		   /* packets lost while their device was being prepared */
+	__u8 pad[3];
 };
 
 /* What the payload of a connection looks like: decides what begins a request. */
@@ -317,6 +319,7 @@ enum chaos_device_flag {
 	CHAOS_DEVICE_EGRESS = 1,  /* our tc program runs when a packet leaves */
 	CHAOS_DEVICE_INGRESS = 2, /* our tc program runs when a packet arrives */
 	CHAOS_DEVICE_FQ = 4,	  /* its queue honours skb->tstamp */
+	CHAOS_DEVICE_SEEN = 8,	  /* looked at: what it has no flag for, it will not get */
 };
 
 /*

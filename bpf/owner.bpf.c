@@ -68,7 +68,8 @@ static always int accepted(struct sock *sk)
 	s->owner = owner;
 	s->known = 1;
 	s->side = CHAOS_SIDE_SERVER;
-	s->verdict.generation = 0;
+	s->listener = 0;
+	__builtin_memset(&s->verdict, 0, sizeof(s->verdict));
 	return 0;
 }
 

@@ -228,12 +228,37 @@ static always __u8 direction(__u8 side, bool leaving)
 	return (side == CHAOS_SIDE_SERVER) == leaving ? CHAOS_RESPONSE : CHAOS_REQUEST;
 }
 
+/* What the device by which a packet leaves is prepared with: a set of enum chaos_device_flag. */
 static always __u32 device_flags(const struct chaos_owner *owner, __u32 ifindex)
 {
 	struct chaos_device_key key = { .netns = owner->netns, .ifindex = ifindex };
 	__u32 *flags = bpf_map_lookup_elem(&chaos_devices, &key);
 
 	return flags ? *flags : 0;
+}
+
+/* A fault wants a device that nobody has looked at yet: whoever reads events will. Told once. */
+static always void report_device(const struct chaos_owner *owner, __u32 ifindex)
+{
+	struct chaos_device_key key = { .netns = owner->netns, .ifindex = ifindex };
+	struct chaos_event *e;
+	__u32 none = 0;
+
+	if (bpf_map_update_elem(&chaos_devices, &key, &none, BPF_NOEXIST))
+		return;
+	e = bpf_ringbuf_reserve(&chaos_events, sizeof(*e), 0);
+	if (!e) {
+		bpf_map_delete_elem(&chaos_devices, &key);
+		return;
+	}
+	__builtin_memset(e, 0, sizeof(*e));
+	e->time_ns = now_ns();
+	e->kind = CHAOS_EVENT_NEW_DEVICE;
+	e->generation = knobs.generation;
+	e->pid = owner->pid;
+	e->connection = owner->netns;
+	e->error = ifindex;
+	bpf_ringbuf_submit(e, 0);
 }
 
 #endif

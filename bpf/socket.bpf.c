@@ -77,6 +77,8 @@ static always void leave_listener(struct chaos_sock *s, const struct flow *f)
 	if (v) {
 		s->verdict = *v;
 		bpf_map_delete_elem(&chaos_flows, &key);
+	} else {
+		__builtin_memset(&s->verdict, 0, sizeof(s->verdict)); /* what was copied is the listener's own */
 	}
 }
 
@@ -249,28 +251,9 @@ static always void stamp(struct __sk_buff *skb, __u64 until_mono_ns)
 		skb->tstamp = until_mono_ns;
 }
 
-static always void report_device(const struct chaos_sock *s, __u32 ifindex)
-{
-	struct chaos_event *e = bpf_ringbuf_reserve(&chaos_events, sizeof(*e), 0);
-
-	if (!e)
-		return;
-	__builtin_memset(e, 0, sizeof(*e));
-	e->time_ns = now_ns();
-	e->kind = CHAOS_EVENT_NEW_DEVICE;
-	e->generation = knobs.generation;
-	e->pid = s->owner.pid;
-	e->connection = s->owner.netns;
-	e->error = ifindex;
-	bpf_ringbuf_submit(e, 0);
-}
-
 static always bool can_hold(struct __sk_buff *skb, const struct chaos_sock *s)
 {
-	if (device_flags(&s->owner, skb->ifindex) & CHAOS_DEVICE_FQ)
-		return true;
-	report_device(s, skb->ifindex);
-	return false;
+	return device_flags(&s->owner, skb->ifindex) & CHAOS_DEVICE_FQ;
 }
 
 /* A request begins: everything that is decided once for it. */
@@ -356,8 +339,6 @@ static always bool reset_leaving(struct __sk_buff *skb, struct packet_context *c
 			return false;
 		if (r->per == CHAOS_PER_CONNECTION && !claim(s, v, bit))
 			return false;
-		if (!possible)
-			report_device(s, skb->ifindex);
 		if (!decide(v->rule, r, stats, CHAOS_RESET, unit_throw(r, v, c->packet), possible))
 			return false;
 		set_inject(s, v, bit);
@@ -367,6 +348,35 @@ static always bool reset_leaving(struct __sk_buff *skb, struct packet_context *c
 		return false;
 	count(&stats->packets);
 	skb->mark = MARK | (s->side == CHAOS_SIDE_SERVER ? MARK_RESET_PEER : MARK_RESET);
+	return true;
+}
+
+/* ---- devices that appear ----------------------------------------------------------------------------------------- */
+
+#define MAX_WAITS 3
+
+/*
+ * A device that appeared after the load is prepared within milliseconds of being asked for. Until then a packet that
+ * begins a fault is not let by: it is lost here, once or twice, and TCP sends it again. Not for long: when nobody
+ * prepares devices any more the fault is skipped, and counted so.
+ */
+static always bool waits_for_device(struct __sk_buff *skb, struct chaos_sock *s, const struct chaos_rule *r)
+{
+	__u32 needed = 0, flags;
+
+	if (does(r, CHAOS_RESET))
+		needed |= CHAOS_DEVICE_EGRESS;
+	if (does(r, CHAOS_DELAY))
+		needed |= CHAOS_DEVICE_FQ;
+	if (!needed)
+		return false;
+	flags = device_flags(&s->owner, skb->ifindex);
+	if ((flags & needed) == needed || flags & CHAOS_DEVICE_SEEN)
+		return false;
+	report_device(&s->owner, skb->ifindex);
+	if (s->waits >= MAX_WAITS)
+		return false;
+	s->waits++;
 	return true;
 }
 
@@ -382,6 +392,8 @@ static always int tcp_leaving(struct __sk_buff *skb, struct packet_context *c, s
 {
 	bool new_request = false;
 
+	if (c->p.payload && waits_for_device(skb, s, r))
+		return DROP;
 	if (c->p.payload) {
 		learn_stream(skb, s, &c->p);
 		new_request = begins_request(skb, s, &c->p);

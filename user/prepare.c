@@ -51,6 +51,13 @@ static bool has_rule(const struct chaos_vector *v, size_t rule)
 	return v->word[rule / 64] >> (rule % 64) & 1;
 }
 
+static bool is_zero(const struct chaos_vector *v)
+{
+	static const struct chaos_vector none;
+
+	return memcmp(v, &none, sizeof(none)) == 0;
+}
+
 /* Rules that some process of this namespace could meet. */
 static void netns_rules(const struct tables *tables, const struct process_list *processes, uint64_t netns,
 			struct chaos_vector *rules)
@@ -215,7 +222,7 @@ static struct prepared_device *device_of(struct prepared_netns *space, unsigned 
 static int tell_programs(struct prepare *p, const struct prepared_netns *space, const struct prepared_device *device)
 {
 	struct chaos_device_key key = { .netns = space->cookie, .ifindex = device->ifindex };
-	uint32_t flags = device->flags;
+	uint32_t flags = device->flags | CHAOS_DEVICE_SEEN;
 
 	return bpf_map_update_elem(engine_map(p->engine, "chaos_devices"), &key, &flags, BPF_ANY) ? -errno : 0;
 }
@@ -238,7 +245,7 @@ static int prepare_one(struct prepare *p, struct prepared_netns *space, const st
 		return error_set(err, -ENOMEM, EXIT_FAILED, "out of memory");
 	needs &= ~done->flags;
 	if (!needs)
-		return 0;
+		return tell_programs(p, space, done);
 	if (needs & CHAOS_DEVICE_EGRESS)
 		wish.egress_prog_fd = p->engine->egress_fd;
 	if (needs & CHAOS_DEVICE_INGRESS)
@@ -278,13 +285,11 @@ static int prepare_space(struct prepare *p, const struct netns *netns, const str
 	int ret = 0;
 
 	netns_rules(p->tables, processes, netns->inode, &possible);
-	if (device_list(netns, &devices, &count, err))
-		return 0; /* gone meanwhile */
+	if (is_zero(&possible) || device_list(netns, &devices, &count, err))
+		return 0; /* nobody there to be hit, or gone meanwhile */
 	for (size_t d = 0; d < count && !ret; d++) {
 		unsigned int needs = needs_of(p, netns, &possible, &devices[d]);
 
-		if (!needs)
-			continue;
 		if (dry) {
 			ret = dry_one(p, netns, &devices[d], needs, err);
 			continue;

@@ -231,15 +231,18 @@ static int read_schedule(uint32_t generation, struct status *s)
 	return ret;
 }
 
+/* Those that have something of ours. */
 static size_t count_devices(uint32_t generation)
 {
 	int fd = store_open_pin(generation, "chaos_devices");
 	struct chaos_device_key key, *last = NULL;
 	size_t count = 0;
+	uint32_t flags;
 
 	while (fd >= 0 && bpf_map_get_next_key(fd, last, &key) == 0) {
 		last = &key;
-		count++;
+		if (bpf_map_lookup_elem(fd, &key, &flags) == 0 && flags & ~CHAOS_DEVICE_SEEN)
+			count++;
 	}
 	if (fd >= 0)
 		close(fd);

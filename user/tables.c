@@ -477,6 +477,16 @@ static uint64_t random_seed(void)
 	return seed;
 }
 
+/*
+ * A window can see the rest of a slot that was begun long before it, and then every slot whole, that one too: `slots` + 1
+ * slots less one fault, which must not be more than the limit.
+ */
+static void make_slots(struct chaos_budget *budget, uint64_t limit)
+{
+	budget->slot_faults = (limit + CHAOS_RATE_SLOTS + 1) / (CHAOS_RATE_SLOTS + 1);
+	budget->slots = (limit + 1) / budget->slot_faults - 1;
+}
+
 static void make_rule(struct chaos_rule *to, struct chaos_budget *budget, const struct rule *from, bool observe)
 {
 	to->faults = from->fault.faults;
@@ -496,8 +506,7 @@ static void make_rule(struct chaos_rule *to, struct chaos_budget *budget, const 
 	to->directions = from->match.directions;
 	budget->max_hits = to->max_hits;
 	budget->window_ns = to->rate_window_ns;
-	budget->slots = from->rate_count < CHAOS_RATE_SLOTS ? from->rate_count : CHAOS_RATE_SLOTS;
-	budget->slot_faults = from->rate_count < CHAOS_RATE_SLOTS ? 1 : from->rate_count / CHAOS_RATE_SLOTS;
+	make_slots(budget, from->rate_count);
 }
 
 static int make_rules(struct tables *t, const struct rules *rules, bool observe)
