@@ -25,6 +25,7 @@
 
 #include "user/load_internal.h"
 #include "user/seed.h"
+#include "user/state.h"
 
 static double now_ms(void)
 {
@@ -305,6 +306,7 @@ int load_start(struct rules *rules, const struct load_options *options, struct l
 
 	*load = NULL;
 	memset(result, 0, sizeof(*result));
+	state_lock_note_loading();
 	if (!l)
 		return error_set(err, -ENOMEM, EXIT_FAILED, "out of memory");
 	ret = load_compile(l, rules, options, err);

@@ -21,6 +21,7 @@
 #include "user/target.h"
 
 #define LOCK STORE_RUN "/lock"
+#define LOADING " loading" /* behind the holder's number in the lock file */
 
 const char *const rule_state_names[] = { "waiting", "active", "observing", "finished", NULL };
 _Static_assert(sizeof(rule_state_names) / sizeof(rule_state_names[0]) == RULE_STATE_COUNT + 1, "rule_state_names");
@@ -48,20 +49,21 @@ static bool is_current(int fd)
 
 static void name_holder(int fd, struct error *err)
 {
-	char pid[16] = "";
+	char pid[32] = "";
 	ssize_t len = pread(fd, pid, sizeof(pid) - 1, 0);
 
 	pid[len > 0 ? len : 0] = '\0';
+	pid[strcspn(pid, " ")] = '\0';
 	if (pid[0])
 		error_set(err, -ETIMEDOUT, EXIT_FAILED, "another chaosbpf (process %s) is at work", pid);
 	else
 		error_set(err, -ETIMEDOUT, EXIT_FAILED, "another chaosbpf is at work");
 }
 
-static void sign(int fd)
+static void sign(int fd, const char *note)
 {
-	char pid[16];
-	int len = snprintf(pid, sizeof(pid), "%d", getpid());
+	char pid[32];
+	int len = snprintf(pid, sizeof(pid), "%d%s", getpid(), note);
 
 	if (ftruncate(fd, 0) == 0 && pwrite(fd, pid, len, 0) != len)
 		return; /* only for the message above */
@@ -80,7 +82,7 @@ int state_lock(int timeout_ms, struct error *err)
 		if (fd < 0 && errno != ENOENT)
 			return error_set(err, -errno, EXIT_FAILED, "cannot open " LOCK ": %s", strerror(errno));
 		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && is_current(fd)) {
-			sign(fd);
+			sign(fd, "");
 			held_lock = fd;
 			return fd;
 		}
@@ -102,6 +104,36 @@ void state_unlock(int lock)
 	if (lock >= 0)
 		close(lock);
 	held_lock = -1;
+}
+
+void state_lock_note_loading(void)
+{
+	if (held_lock >= 0)
+		sign(held_lock, LOADING);
+}
+
+void state_interrupt_loading(void)
+{
+	char text[32] = "", comm[32] = "", path[64], *note;
+	int fd = open(LOCK, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	struct process_id holder;
+	ssize_t len;
+
+	if (fd < 0)
+		return;
+	len = pread(fd, text, sizeof(text) - 1, 0);
+	close(fd);
+	note = len > 0 ? strstr(text, LOADING) : NULL;
+	if (!note)
+		return;
+	holder = process_id_of(atoi(text));
+	/* The text may be old and the number somebody else's by now. */
+	snprintf(path, sizeof(path), "/proc/%d/comm", holder.pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0 && read(fd, comm, sizeof(comm) - 1) > 0 && strcmp(comm, "chaosbpf\n") == 0)
+		reaper_stop(&holder);
+	if (fd >= 0)
+		close(fd);
 }
 
 void state_forget_lock(void)
@@ -350,7 +382,6 @@ int status_read(struct status **status, struct error *err)
 	s->observe = record.observe;
 	s->generation = record.generation;
 	s->loaded_at_s = record.loaded_at_s;
-	s->ends_in_s = !record.over && record.end_ns > boot_ns() ? (record.end_ns - boot_ns()) / 1e9 : 0;
 	s->owner = process_id_alive(&record.owner) ? record.owner.pid : 0;
 	s->reaper = process_id_alive(&record.reaper) ? record.reaper.pid : 0;
 	snprintf(s->file, sizeof(s->file), "%s", record.file);
@@ -363,6 +394,10 @@ int status_read(struct status **status, struct error *err)
 		ret = read_counters(record.generation, s);
 		ret = ret ?: read_schedule(record.generation, s);
 		s->devices = count_devices(record.generation);
+	}
+	for (size_t i = 0; i < s->rules_count; i++) {
+		if (s->rules[i].ends_in_s > s->ends_in_s)
+			s->ends_in_s = s->rules[i].ends_in_s;
 	}
 	s->totals.events_dropped += eventlog_dropped();
 	tell_unloaded(s);

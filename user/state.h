@@ -59,6 +59,12 @@ struct status {
 int state_lock(int timeout_ms, struct error *err);
 void state_unlock(int lock);
 
+/* Notes beside the lock that its holder is loading: what `stop` may interrupt. */
+void state_lock_note_loading(void);
+
+/* Kills the process that holds the lock if it is loading; returns when it is gone. */
+void state_interrupt_loading(void);
+
 /* In a child that goes on: lets go of its parent's lock without giving it up. */
 void state_forget_lock(void);
 

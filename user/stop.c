@@ -197,7 +197,13 @@ int load_stop(struct stop_result *result, struct error *err)
 	first = disarm();
 	keep_first(&first, sweep_disarm());
 	result->disarmed_ms = now_ms() - began;
-	lock = state_lock(500, &ignored);
+	lock = state_lock(200, &ignored);
+	if (lock < 0) {
+		/* Somebody is loading, and would arm behind our back. */
+		state_interrupt_loading();
+		lock = state_lock(2000, &ignored);
+		keep_first(&first, sweep_disarm());
+	}
 	readable = store_read_record(&record, &ignored) == 0;
 	result->was_loaded = (readable && !record.over) || sweep_count_links() > 0;
 	if (readable)
