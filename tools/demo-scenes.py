@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import statistics
 import subprocess
 import sys
@@ -19,8 +20,24 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CHAOSBPF = os.path.abspath(os.environ.get("CHAOSBPF", os.path.join(HERE, "../build/chaosbpf")))
-VECTORS, MODEL = 6333, 11434
 NAMES = ("victim", "neighbour")
+
+
+def free_port(*ports):
+    """The first of these on which nothing listens yet."""
+    for port in ports:
+        with socket.socket() as sock:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                sock.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
+    sys.exit(f"demo: ports {ports} of loopback are all taken")
+
+
+VECTORS = free_port(6333, 26333, 36333)  # Qdrant's
+MODEL = free_port(11434, 21434, 31434)  # Ollama's
 
 SLOW = f"""\
 version: 1
@@ -81,7 +98,8 @@ def paint(text, how):
 
 
 def start(*command, **options):
-    return subprocess.Popen([sys.executable, *command], stdout=subprocess.PIPE, text=True, **options)
+    # In a session of its own, so that Ctrl-C is for the demo alone; it ends them.
+    return subprocess.Popen([sys.executable, *command], stdout=subprocess.PIPE, text=True, start_new_session=True, **options)
 
 
 def start_server():
@@ -89,7 +107,7 @@ def start_server():
     server = start(f"{HERE}/serve.py", "--http", str(VECTORS), "--http", str(MODEL), "--comm", "model-server")
     for _ in range(2):
         if not server.stdout.readline():
-            sys.exit(f"demo: cannot listen on ports {VECTORS} and {MODEL} of loopback: is something else there?")
+            sys.exit(f"demo: cannot listen on ports {VECTORS} and {MODEL} of loopback: see above")
     return server
 
 

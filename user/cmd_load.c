@@ -28,13 +28,13 @@ static const char help[] = "Usage: chaosbpf load [OPTIONS] FILE\n"
 int load_locked(struct rules *rules, const struct load_options *options, struct load **load, struct load_result *result,
 		struct error *err)
 {
-	int lock = state_lock(LOCK_TIMEOUT_MS, err);
+	int lock = lock_take(LOCK_TIMEOUT_MS, err);
 	int rc;
 
 	if (lock < 0)
 		return lock;
 	rc = load_start(rules, options, load, result, err);
-	state_unlock(lock);
+	lock_release(lock);
 	return rc;
 }
 

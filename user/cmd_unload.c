@@ -34,13 +34,13 @@ static int unload(const char *name)
 {
 	struct error err;
 	bool loaded = anything_loaded();
-	int lock = state_lock(LOCK_TIMEOUT_MS, &err);
+	int lock = lock_take(LOCK_TIMEOUT_MS, &err);
 	int rc;
 
 	if (lock < 0)
 		return log_error(&err);
 	rc = load_unload(name, &err);
-	state_unlock(lock);
+	lock_release(lock);
 	if (rc < 0)
 		return log_error(&err);
 	if (options_json) {

@@ -23,65 +23,10 @@
 
 #include <bpf/bpf.h>
 
+#include "user/clock.h"
 #include "user/load_internal.h"
+#include "user/lock.h"
 #include "user/seed.h"
-#include "user/state.h"
-
-static double now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1e3 + now.tv_nsec / 1e6;
-}
-
-/* ---- compile ------------------------------------------------------------------------------------------------------ */
-
-/* Before bpf_set_retval only TCP can be refused with an errno: such a rule lets UDP be. */
-static void narrow_to_kernel(struct rules *rules, const struct features *f)
-{
-	for (size_t i = 0; i < rules->count; i++) {
-		struct rule *rule = &rules->rules[i];
-
-		if (rule->fault.faults & 1 << CHAOS_REFUSE && !f->has[FEATURE_SET_RETVAL] && rule->fault.refuse != EPERM &&
-		    rule->match.protocols & 1 << CHAOS_TCP)
-			rule->match.protocols = 1 << CHAOS_TCP;
-	}
-}
-
-int load_compile(struct load *load, struct rules *rules, const struct load_options *options, struct error *err)
-{
-	struct moment now;
-	int ret;
-
-	load->options = *options;
-	load->log.fd = -1;
-	load->rules = rules;
-	features_probe(&load->features);
-	ret = process_list(load->features.cgroup2_mount, &load->processes, err);
-	ret = ret ?: targets_resolve(load->rules, options->only_cgroup, load->features.cgroup2_mount, &load->processes,
-				     &load->targets, err);
-	if (ret)
-		return ret;
-	narrow_to_kernel(load->rules, &load->features);
-	moment_now(&now);
-	load->began_ns = now.boot_ns;
-	ret = tables_make(load->rules, load->targets, options->observe, &load->tables, err);
-	return ret ?: schedule_make(load->rules, &now, &load->schedule, err);
-}
-
-void load_free(struct load *load)
-{
-	if (load->log.fd >= 0)
-		eventlog_close(&load->log);
-	prepare_free(&load->prepare);
-	if (load->engine.skel)
-		engine_free(&load->engine);
-	schedule_free(&load->schedule);
-	tables_free(load->tables);
-	targets_free(load->targets, load->rules->count);
-	process_list_free(&load->processes);
-}
 
 static int check_possible(const struct load *load, struct error *err)
 {
@@ -238,7 +183,7 @@ static void detach_everywhere(uint32_t generation)
 /* The load before this one: it is disarmed already. */
 static void retire(const struct store_record *old, uint32_t generation)
 {
-	reaper_stop(&old->reaper);
+	process_id_kill(&old->reaper);
 	store_remove_generations(generation);
 	detach_everywhere(old->generation);
 }
@@ -306,7 +251,7 @@ int load_start(struct rules *rules, const struct load_options *options, struct l
 
 	*load = NULL;
 	memset(result, 0, sizeof(*result));
-	state_lock_note_loading();
+	lock_note_loading();
 	if (!l)
 		return error_set(err, -ENOMEM, EXIT_FAILED, "out of memory");
 	ret = load_compile(l, rules, options, err);

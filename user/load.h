@@ -48,7 +48,7 @@ struct load_result {
 
 /*
  * All or nothing: on failure nothing is attached and what was loaded before goes on. A load replaces the one before it
- * at once. Needs the lock (state_lock). With foreground, *load is to be given to load_end(); else it is NULL and a
+ * at once. Needs the lock (lock.h). With foreground, *load is to be given to load_end(); else it is NULL and a
  * reaper was started in the background. The rules stay the caller's and must outlive a foreground load; what this
  * kernel cannot do with UDP may be taken out of them.
  */

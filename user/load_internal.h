@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A load in the making or running: shared by load.c (making), check.c (explaining) and reaper.c (serving). */
+/*
+ * A load in the making or running: made by compile.c and load.c, explained by check.c, served by reaper.c, ended by
+ * stop.c.
+ */
 #ifndef USER_LOAD_INTERNAL_H
 #define USER_LOAD_INTERNAL_H
 
@@ -43,8 +46,5 @@ int load_finish(struct store_record *record, struct error *err);
 
 /* Starts the background process that serves a load to its end. Its pid, or a negative errno. */
 pid_t reaper_start(struct load *load, struct error *err);
-
-/* Ends a reaper; returns when it is gone. */
-void reaper_stop(const struct process_id *reaper);
 
 #endif

@@ -12,25 +12,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "user/clock.h"
 #include "user/load_internal.h"
-#include "user/state.h"
+#include "user/lock.h"
 
 #define TICK_MS 250	   /* how often it is asked whether the load is over; events come at once */
 #define LOOK_NS 1000000000ULL /* how often devices are looked through without being told to */
 #define DRAIN_MARGIN_NS 2000000000ULL
-
-static uint64_t boot_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_BOOTTIME, &now);
-	return now.tv_sec * 1000000000ULL + now.tv_nsec;
-}
 
 static void on_notice(const struct chaos_event *event, void *arg)
 {
@@ -142,7 +133,7 @@ static void reap(struct load *load)
 	for (;;) {
 		if (is_replaced(load))
 			return;
-		lock = state_lock(1000, &ignored);
+		lock = lock_take(1000, &ignored);
 		if (lock >= 0)
 			break;
 	}
@@ -150,7 +141,7 @@ static void reap(struct load *load)
 		eventlog_move(&load->log);
 		load_finish(&load->record, &ignored);
 	}
-	state_unlock(lock);
+	lock_release(lock);
 }
 
 pid_t reaper_start(struct load *load, struct error *err)
@@ -168,7 +159,7 @@ pid_t reaper_start(struct load *load, struct error *err)
 			_exit(0);
 		close(ready[0]);
 		become_daemon();
-		state_forget_lock();
+		lock_forget();
 		load->record.reaper = process_id_of(getpid());
 		store_write_record(&load->record, err);
 		if (write(ready[1], "", 1) != 1)
@@ -186,22 +177,4 @@ pid_t reaper_start(struct load *load, struct error *err)
 	}
 	close(ready[0]);
 	return child;
-}
-
-void reaper_stop(const struct process_id *reaper)
-{
-	int pidfd;
-	struct pollfd gone;
-
-	if (!process_id_alive(reaper) || reaper->pid == getpid())
-		return;
-	pidfd = syscall(SYS_pidfd_open, reaper->pid, 0);
-	if (pidfd < 0)
-		return;
-	if (process_id_alive(reaper)) {
-		syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
-		gone = (struct pollfd){ .fd = pidfd, .events = POLLIN };
-		poll(&gone, 1, 2000);
-	}
-	close(pidfd);
 }

@@ -2,146 +2,21 @@
 #include "user/state.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
-#include "user/exec_cgroup.h"
-#include "user/load_internal.h"
+#include "user/clock.h"
+#include "user/eventlog.h"
 #include "user/store.h"
-#include "user/sweep.h"
-#include "user/target.h"
-
-#define LOCK STORE_RUN "/lock"
-#define LOADING " loading" /* behind the holder's number in the lock file */
 
 const char *const rule_state_names[] = { "waiting", "active", "observing", "finished", NULL };
 _Static_assert(sizeof(rule_state_names) / sizeof(rule_state_names[0]) == RULE_STATE_COUNT + 1, "rule_state_names");
-
-static uint64_t boot_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_BOOTTIME, &now);
-	return now.tv_sec * 1000000000ULL + now.tv_nsec;
-}
-
-/* ---- the lock ------------------------------------------------------------------------------------------------------- */
-
-static int held_lock = -1;
-
-/* `stop` removes the file: a lock on a file that is no longer there is worth nothing. */
-static bool is_current(int fd)
-{
-	struct stat ours, there;
-
-	return fstat(fd, &ours) == 0 && stat(LOCK, &there) == 0 && ours.st_ino == there.st_ino &&
-	       ours.st_dev == there.st_dev;
-}
-
-static void name_holder(int fd, struct error *err)
-{
-	char pid[32] = "";
-	ssize_t len = pread(fd, pid, sizeof(pid) - 1, 0);
-
-	pid[len > 0 ? len : 0] = '\0';
-	pid[strcspn(pid, " ")] = '\0';
-	if (pid[0])
-		error_set(err, -ETIMEDOUT, EXIT_FAILED, "another chaosbpf (process %s) is at work", pid);
-	else
-		error_set(err, -ETIMEDOUT, EXIT_FAILED, "another chaosbpf is at work");
-}
-
-static void sign(int fd, const char *note)
-{
-	char pid[32];
-	int len = snprintf(pid, sizeof(pid), "%d%s", getpid(), note);
-
-	if (ftruncate(fd, 0) == 0 && pwrite(fd, pid, len, 0) != len)
-		return; /* only for the message above */
-}
-
-int state_lock(int timeout_ms, struct error *err)
-{
-	uint64_t until = boot_ns() + timeout_ms * 1000000ULL;
-
-	for (;;) {
-		int fd;
-
-		if (mkdir(STORE_RUN, 0700) < 0 && errno != EEXIST)
-			return error_set(err, -errno, EXIT_FAILED, "cannot make " STORE_RUN ": %s", strerror(errno));
-		fd = open(LOCK, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-		if (fd < 0 && errno != ENOENT)
-			return error_set(err, -errno, EXIT_FAILED, "cannot open " LOCK ": %s", strerror(errno));
-		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && is_current(fd)) {
-			sign(fd, "");
-			held_lock = fd;
-			return fd;
-		}
-		if (boot_ns() >= until) {
-			if (fd >= 0) {
-				name_holder(fd, err);
-				close(fd);
-			}
-			return -ETIMEDOUT;
-		}
-		if (fd >= 0)
-			close(fd);
-		usleep(5000);
-	}
-}
-
-void state_unlock(int lock)
-{
-	if (lock >= 0)
-		close(lock);
-	held_lock = -1;
-}
-
-void state_lock_note_loading(void)
-{
-	if (held_lock >= 0)
-		sign(held_lock, LOADING);
-}
-
-void state_interrupt_loading(void)
-{
-	char text[32] = "", comm[32] = "", path[64], *note;
-	int fd = open(LOCK, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	struct process_id holder;
-	ssize_t len;
-
-	if (fd < 0)
-		return;
-	len = pread(fd, text, sizeof(text) - 1, 0);
-	close(fd);
-	note = len > 0 ? strstr(text, LOADING) : NULL;
-	if (!note)
-		return;
-	holder = process_id_of(atoi(text));
-	/* The text may be old and the number somebody else's by now. */
-	snprintf(path, sizeof(path), "/proc/%d/comm", holder.pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd >= 0 && read(fd, comm, sizeof(comm) - 1) > 0 && strcmp(comm, "chaosbpf\n") == 0)
-		reaper_stop(&holder);
-	if (fd >= 0)
-		close(fd);
-}
-
-void state_forget_lock(void)
-{
-	if (held_lock >= 0)
-		close(held_lock);
-	held_lock = -1;
-}
 
 /* ---- status --------------------------------------------------------------------------------------------------------- */
 
@@ -417,60 +292,4 @@ void status_free(struct status *status)
 	if (status)
 		free(status->rules);
 	free(status);
-}
-
-/* ---- tidying up ------------------------------------------------------------------------------------------------------- */
-
-static uint64_t armed_generation(void)
-{
-	int fd = store_open_pin(0, "chaos_control");
-	struct chaos_control control = { 0 };
-	uint32_t zero = 0;
-
-	if (fd < 0)
-		return 0;
-	bpf_map_lookup_elem(fd, &zero, &control);
-	close(fd);
-	return control.generation;
-}
-
-/* 1: what is there makes no sense, or is half of a load that died while it was made. */
-static int tidy(struct error *err)
-{
-	struct store_record record;
-	int ret = store_read_record(&record, err);
-
-	if (ret)
-		return access(STORE_PINS, F_OK) == 0 || access(STORE_JOURNAL, F_OK) == 0;
-	if (record.over)
-		return 0;
-	if (armed_generation() != record.generation)
-		return !process_id_alive(&record.owner);
-	if (process_id_alive(&record.reaper) || process_id_alive(&record.owner)) {
-		store_remove_generations(record.generation);
-		return 0;
-	}
-	if (record.owner.pid || boot_ns() >= record.end_ns)
-		return load_finish(&record, err);
-	return 0;
-}
-
-int state_tidy(struct error *err)
-{
-	struct stop_result result;
-	struct error ignored;
-	char cgroup2[256];
-	int lock, ret;
-
-	find_cgroup2(cgroup2, sizeof(cgroup2));
-	if (cgroup2[0])
-		exec_cgroup_tidy(cgroup2);
-	if (access(STORE_RUN, F_OK) != 0 && access(STORE_PINS, F_OK) != 0)
-		return 0;
-	lock = state_lock(0, &ignored);
-	if (lock < 0)
-		return 0; /* somebody is at work: theirs is not to be tidied */
-	ret = tidy(err);
-	state_unlock(lock);
-	return ret == 1 ? load_stop(&result, err) : ret;
 }

@@ -13,6 +13,7 @@
 
 #include "bpf/chaos.h"
 #include "user/error.h"
+#include "user/lock.h"
 #include "user/rules.h"
 
 enum rule_state {
@@ -51,22 +52,6 @@ struct status {
 	size_t rules_count;
 	size_t devices;		 /* prepared */
 };
-
-/*
- * Takes the lock that serialises commands that change anything; waits at most timeout_ms. Returns a file descriptor to
- * be given to state_unlock(), or a negative errno; -ETIMEDOUT names the holder in err.
- */
-int state_lock(int timeout_ms, struct error *err);
-void state_unlock(int lock);
-
-/* Notes beside the lock that its holder is loading: what `stop` may interrupt. */
-void state_lock_note_loading(void);
-
-/* Kills the process that holds the lock if it is loading; returns when it is gone. */
-void state_interrupt_loading(void);
-
-/* In a child that goes on: lets go of its parent's lock without giving it up. */
-void state_forget_lock(void);
 
 /* Keeps the counters of a load that ends now, for status_read() afterwards. */
 int status_save(const struct status *status, struct error *err);

@@ -9,17 +9,11 @@
 
 #include <bpf/bpf.h>
 
+#include "user/clock.h"
 #include "user/load_internal.h"
+#include "user/lock.h"
 #include "user/state.h"
 #include "user/sweep.h"
-
-static double now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1e3 + now.tv_nsec / 1e6;
-}
 
 static int disarm(void)
 {
@@ -78,14 +72,14 @@ int load_end(struct load *load, struct error *err)
 
 	eventlog_move(&load->log);
 	engine_arm(load->engine.control_fd, 0);
-	lock = state_lock(10000, err);
+	lock = lock_take(10000, err);
 	if (store_read_record(&record, &ignored) == 0 && record.generation == load->record.generation) {
 		eventlog_move(&load->log);
 		/* The programs go with our descriptors; what is pinned and on devices is taken down by hand. */
 		ret = load_finish(&record, err);
 	}
 	if (lock >= 0)
-		state_unlock(lock);
+		lock_release(lock);
 	load_free(load);
 	free(load);
 	return ret;
@@ -176,7 +170,7 @@ int load_unload(const char *name, struct error *err)
 	if (name)
 		goto out;
 	wait_for_drain(rules_longest_delay(rules));
-	reaper_stop(&record.reaper);
+	process_id_kill(&record.reaper);
 	ret = load_finish(&record, err);
 	store_remove_all();
 out:
@@ -197,23 +191,23 @@ int load_stop(struct stop_result *result, struct error *err)
 	first = disarm();
 	keep_first(&first, sweep_disarm());
 	result->disarmed_ms = now_ms() - began;
-	lock = state_lock(200, &ignored);
+	lock = lock_take(200, &ignored);
 	if (lock < 0) {
 		/* Somebody is loading, and would arm behind our back. */
-		state_interrupt_loading();
-		lock = state_lock(2000, &ignored);
+		lock_interrupt_loading();
+		lock = lock_take(2000, &ignored);
 		keep_first(&first, sweep_disarm());
 	}
 	readable = store_read_record(&record, &ignored) == 0;
 	result->was_loaded = (readable && !record.over) || sweep_count_links() > 0;
 	if (readable)
-		reaper_stop(&record.reaper);
+		process_id_kill(&record.reaper);
 	store_remove_generations(0);
 	sweep_links();
 	keep_first(&first, device_restore_all(STORE_JOURNAL, 0, &ignored));
 	keep_first(&first, store_remove_all());
 	if (lock >= 0)
-		state_unlock(lock);
+		lock_release(lock);
 	result->took_ms = now_ms() - began;
 	if (first)
 		return error_set(err, first, EXIT_FAILED, "cannot clean up everything: %s",

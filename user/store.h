@@ -21,6 +21,7 @@
 #include <sys/types.h>
 
 #include "user/error.h"
+#include "user/process_id.h"
 
 #define STORE_BPFFS "/sys/fs/bpf"
 #define STORE_PINS STORE_BPFFS "/chaosbpf"
@@ -30,14 +31,6 @@
 #define STORE_EVENTS_DROPPED STORE_RUN "/events-dropped"
 #define STORE_STATS STORE_RUN "/stats"
 #define STORE_RULES STORE_RUN "/rules.yaml"
-
-/* A process that cannot be mistaken for another that got its number later. */
-struct process_id {
-	pid_t pid;	  /* 0: none */
-	uint64_t started; /* ticks since boot, field 22 of /proc/PID/stat */
-};
-struct process_id process_id_of(pid_t pid);
-bool process_id_alive(const struct process_id *id);
 
 struct store_record {
 	uint32_t generation;

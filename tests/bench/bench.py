@@ -164,7 +164,7 @@ def measure_packets(bench):
         bench.row(f"{what}: whole time with 1, 10, 100, 1,000 rules, x empty programs", whole)
         for state, rules in ((1, "one rule"), (1000, "1,000 rules"), ("reset", "1,000 rules with reset")):
             times = added(values, state, measure) / baseline
-            bench.row(f"{what}: what {rules} add, x empty programs", f"{times:.1f}",
+            bench.row(f"{what}: added by {rules}, x empty programs", f"{times:.1f}",
                       *(("<= 2", times <= 2) if measure == "known" else ()))
         for way, steep in (("whole time", ratio(values, 1000, 1, measure)),
                            ("what they add", added(values, 1000, measure) / max(added(values, 1, measure), 1))):

@@ -11,7 +11,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$here/../.." && pwd)
 build=$top/build/bench
 results=$build/results
-export CHAOSBPF=${CHAOSBPF:-$top/build/chaosbpf}
+program=${CHAOSBPF:-$top/build/chaosbpf}
 scale=${SCALE:-1}
 kernels=("${@:-6.12}")
 
@@ -30,7 +30,10 @@ in_guest() { # KERNEL
 		"exec python3 /chaos/tests/bench/bench.py --tools /chaos/add --scale $scale --where emulated"
 }
 
+# Of the program a copy, so that what is measured stays the same while somebody builds.
 build_tools
+cp "$program" "$build/chaosbpf"
+export CHAOSBPF=$build/chaosbpf
 rm -f "$results"/*
 if [ "$(id -u)" = 0 ]; then
 	echo "bench: here, on $(uname -r)"

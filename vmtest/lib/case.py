@@ -124,7 +124,7 @@ def expect(name, injected, skipped=None, event=None):
 def check_counters(state=None, happened=None):
     """The counters agree with themselves, with the events, and with what was expected."""
     state = state or chaos.status()
-    happened = chaos.events() if happened is None else happened
+    happened = chaos.events(state) if happened is None else happened
     for problem in chaos.problems_of(state) + chaos.event_problems(state, happened):
         check(False, problem)
     for name, sums in wanted.items():

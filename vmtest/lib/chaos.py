@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import tempfile
+import time
 
 BINARY = os.environ.get("CHAOSBPF") or os.path.join(
     os.path.dirname(os.path.abspath(__file__)), "../../build/chaosbpf")
@@ -116,9 +117,21 @@ def status():
     return Status()
 
 
-def events():
-    """Those of the present load, or of the last one."""
+def events_now():
+    """Those of the present load, or of the last one, as far as they have been written."""
     return [json.loads(line) for line in chaos("events", "--json", expect=0).out.splitlines() if line.strip()]
+
+
+def events(state=None, seconds=20):
+    """All of them: whoever writes the log may be behind the counters a little."""
+    state = state or Status()
+    total = sum(one["injected"] for one in state.all["rules"]) - state.all["events_dropped"]
+    end = time.monotonic() + seconds
+    while True:
+        found = events_now()
+        if len(found) >= total or time.monotonic() > end:
+            return found
+        time.sleep(0.2)
 
 
 def problems_of(state):
