@@ -240,7 +240,8 @@ struct chaos_sock {
 	__u32 answers;		   /* payload packets that arrived */
 
 	__u8 waits;		   /* packets lost while their device was being prepared */
-	__u8 pad[3];
+	__u8 after_ccs;		   /* TLS: a ChangeCipherSpec left in a segment of its own */
+	__u8 pad[2];
 };
 
 /* What the payload of a connection looks like: decides what begins a request. */

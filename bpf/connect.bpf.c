@@ -115,6 +115,8 @@ static always void begin_connection(struct chaos_sock *s)
 	s->burst_open = 0;
 	s->burst_held = 0;
 	s->sent = 0;
+	s->waits = 0;
+	s->after_ccs = 0;
 	s->stream = CHAOS_STREAM_UNKNOWN;
 	s->answers_seen = s->answers;
 }

@@ -177,16 +177,33 @@ static always void learn_stream(struct __sk_buff *skb, struct chaos_sock *s, con
 		s->stream = CHAOS_STREAM_PLAIN;
 }
 
+/*
+ * A TLS segment by its first record. Handshake records ask nothing. In TLS 1.3 the client's Finished looks like data; it
+ * follows a ChangeCipherSpec (six bytes that mean nothing there), mostly in the same segment. Where it has a segment of
+ * its own it is known by that, unless more records follow in it: those are the request.
+ */
+static always bool is_tls_upkeep(struct chaos_sock *s, const struct packet *p, const __u8 *head)
+{
+	const __u32 record = 5 + (head[3] << 8 | head[4]);
+	bool after_ccs = s->after_ccs;
+
+	s->after_ccs = head[0] == TLS_CHANGE_CIPHER && p->payload == record;
+	if (head[0] >= TLS_CHANGE_CIPHER && head[0] <= TLS_HANDSHAKE)
+		return true;
+	if (after_ccs && p->payload <= record)
+		return true;
+	return p->payload < TLS_REQUEST_MIN;
+}
+
 /* Payload that is protocol upkeep and asks nothing of the peer: TLS handshake, HTTP/2 control frames. */
-static always bool is_upkeep(struct __sk_buff *skb, const struct chaos_sock *s, const struct packet *p)
+static always bool is_upkeep(struct __sk_buff *skb, struct chaos_sock *s, const struct packet *p)
 {
 	__u8 head[9] = {};
 
 	if (s->stream == CHAOS_STREAM_TLS) {
-		if (!load(skb, p->payload_offset, head, 1))
-			return false;
-		return p->payload < TLS_REQUEST_MIN ||
-		       (head[0] >= TLS_CHANGE_CIPHER && head[0] <= TLS_HANDSHAKE);
+		if (p->payload < 5)
+			return true;
+		return load(skb, p->payload_offset, head, 5) && is_tls_upkeep(s, p, head);
 	}
 	if (s->stream == CHAOS_STREAM_HTTP2) {
 		/* Frame header: length (3 bytes), type. 0 and 1 are DATA and HEADERS, 9 continues headers. */

@@ -12,6 +12,8 @@
 #include "user/state.h"
 #include "user/store.h"
 
+#define MOVE_TIMEOUT_MS 2000
+
 double event_wall_time(uint64_t boot_ns)
 {
 	struct timespec boot, wall;
@@ -83,8 +85,9 @@ int events_read(bool follow, int wake_fd, event_fn fn, void *arg, struct error *
 		return ret;
 	if (state_rules(&r.rules, err))
 		r.rules = NULL;
-	/* Whoever serves the load moves events, and wants the news among them. */
-	if (!record.over && !process_id_alive(&record.reaper) && !process_id_alive(&record.owner))
+	/* Whoever serves the load moves events, and wants the news among them; if it does not, we do. */
+	if (!record.over && ((!process_id_alive(&record.reaper) && !process_id_alive(&record.owner)) ||
+			     !eventlog_wait_moved(record.generation, MOVE_TIMEOUT_MS)))
 		eventlog_open(record.generation, false, &log);
 	r.fd = open(STORE_EVENTS, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (r.fd < 0) {

@@ -10,6 +10,7 @@
 
 #include <bpf/libbpf.h>
 
+#include "user/clock.h"
 #include "user/event.h"
 #include "user/store.h"
 
@@ -121,6 +122,38 @@ int eventlog_move(struct eventlog *log)
 	flock(log->fd, LOCK_UN);
 	free(m);
 	return ret;
+}
+
+static int ignore_record(void *arg, void *data, size_t size)
+{
+	(void)arg;
+	(void)data;
+	(void)size;
+	return 0;
+}
+
+bool eventlog_wait_moved(uint32_t generation, int timeout_ms)
+{
+	int fd = store_open_pin(generation, "chaos_events");
+	struct ring_buffer *ring = fd >= 0 ? ring_buffer__new(fd, ignore_record, NULL, NULL) : NULL;
+	uint64_t until = boot_ns() + timeout_ms * 1000000ULL;
+	bool moved = ring == NULL;
+
+	while (!moved && boot_ns() < until) {
+		moved = ring__avail_data_size(ring_buffer__ring(ring, 0)) == 0;
+		if (!moved)
+			usleep(2000);
+	}
+	ring_buffer__free(ring);
+	if (fd >= 0)
+		close(fd);
+	/* Taken out of the ring is not yet in the log: whoever moves holds its lock until then. */
+	fd = open(STORE_EVENTS, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd >= 0) {
+		flock(fd, LOCK_SH);
+		close(fd);
+	}
+	return moved;
 }
 
 void eventlog_close(struct eventlog *log)

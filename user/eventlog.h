@@ -19,6 +19,9 @@ struct eventlog {
 /* Opens the log, empty with `fresh`, and the ring of that load. 0 or a negative errno. */
 int eventlog_open(uint32_t generation, bool fresh, struct eventlog *log);
 
+/* Waits until somebody else has moved what is in the ring now. False when that does not happen in time. */
+bool eventlog_wait_moved(uint32_t generation, int timeout_ms);
+
 /* Moves everything that is in the ring. Safe beside other movers. */
 int eventlog_move(struct eventlog *log);
 

@@ -11,7 +11,8 @@
 #           --smp N      processors of a guest (2, or 1 with a QEMU before 8.1)      --mem SIZE   its memory (1G)
 #           --jobs N     guests at a time (2, or half the processors)             --shards N   guests that share one kernel's cases (1)
 #           --timeout S  for --exec (300)
-# Environment: ACCEL=kvm on a machine that has it; emulation is the default because it works everywhere.
+# Environment: SLOW=3 gives every case three times its time (by default the load of the host decides);
+# ACCEL=kvm on a machine that has it; emulation is the default because it works everywhere.
 set -euo pipefail
 shopt -s nullglob
 
@@ -23,6 +24,7 @@ out=$build/vmtest
 mode=cases command='' kernels='' cases='' add=() cgroup=unified
 accel=${ACCEL:-tcg,thread=multi}
 smp="" mem=1G jobs=${JOBS:-$(($(nproc) > 4 ? $(nproc) / 2 : 2))} shards=${SHARDS:-1} timeout=300
+slow=${SLOW:-}
 
 usage() { sed -n '2,/^set -/{/^#/s/^# \{0,1\}//p}' "$0"; }
 
@@ -72,9 +74,18 @@ select_names() { # LIST
 	done
 }
 
-# How long a case may take: its own line `# timeout: SECONDS`, or a minute.
+# How long a case may take: its own line `# timeout: SECONDS`, or a minute; more on a busy host.
 timeout_of() { # CASE
-	sed -n 's/^# timeout: *\([0-9]\+\).*/\1/p' "$here/cases/$1.py" | grep . || echo 60
+	local seconds
+	seconds=$(sed -n 's/^# timeout: *\([0-9]\+\).*/\1/p' "$here/cases/$1.py" | head -1)
+	echo $((${seconds:-60} * slow))
+}
+
+# By how much others slow this host down: processes that want a processor, our guests aside, for each processor.
+busy_factor() {
+	local load
+	read -r load _ </proc/loadavg
+	echo $((1 + ${load%.*} / $(nproc)))
 }
 
 # What changes from run to run: the guest's first file system, which init.sh leaves for the userland's disk.
@@ -97,6 +108,7 @@ pack_project() { # DIR CASES...
 	for file in "${add[@]}"; do cp -r "$file" "$root/chaos/add/"; done
 	echo "$command" >"$root/chaos/command"
 	printf '%s\n' "${@:2}" >"$root/chaos/cases.list"
+	echo "${slow:-1}" >"$root/chaos/slow"
 	while read -r file; do
 		if [ "$(head -c4 "$file" | tail -c3)" = ELF ]; then elf+=("$file"); fi
 	done < <(find "$root/chaos/build" "$root/chaos/add" -type f -perm -100)
@@ -218,6 +230,8 @@ run_cases() {
 	[ ${#versions[@]} -gt 0 ] || { echo "vmtest: no kernel named '$kernels'; see --list" >&2 && exit 2; }
 	[ ${#names[@]} -gt 0 ] || { echo "vmtest: no case named '$cases'; see --list" >&2 && exit 2; }
 	rootfs=$("$here/rootfs.sh")
+	slow=${slow:-$(busy_factor)}
+	[ "$slow" = 1 ] || echo "vmtest: the host is busy, every case may take $slow times as long"
 	mkdir -p "$out"
 	exec 9>"$out/lock"
 	if ! flock -n 9; then

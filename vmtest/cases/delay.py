@@ -28,7 +28,7 @@ def setup():
 
 def rules():
     def rule(name, ports, fault, **keys):
-        return chaos.rule(name, {"cgroup": VICTIM, "ports": ports}, fault, duration="120s", **keys)
+        return chaos.rule(name, {"cgroup": VICTIM, "ports": ports}, fault, **keys)
 
     slow = {"delay": f"{DELAY_MS}ms"}
     return [rule("long", [LONG], {"delay": f"{LONG_MS // 1000}s"}), rule("plain", [PLAIN], slow), rule("tls", [SECURE], slow),

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-# timeout: 150
+# timeout: 180
 """Percentages: of connections, packets and requests, over thousands of trials; and the same seed picks the same again."""
 import math
 

@@ -59,8 +59,8 @@ def yaml(value):
 
 
 def rule(name, match, fault, **keys):
-    """One rule; underscores in keys stand for dashes. Ends after a minute unless told otherwise."""
-    return {"name": name, "match": match, "fault": fault, **{"duration": "60s", **keys}}
+    """One rule; underscores in keys stand for dashes. Ends after ten minutes unless told otherwise."""
+    return {"name": name, "match": match, "fault": fault, **{"duration": "10m", **keys}}
 
 
 def rules_text(*rules, endpoints=None):
