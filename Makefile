@@ -125,9 +125,18 @@ $(PROGRAM): $(OBJECTS)
 
 # ---- tests: rings 1 and 2 are one criterion binary each, always with sanitizers, in build-san/
 
-test_objects = $(patsubst %.c,$(BUILD)/%.o,$(wildcard $(1)/*.c))
+# Programs of the tests' own become skeletons as well.
+test_objects = $(patsubst %.c,$(BUILD)/%.o,$(filter-out %.bpf.c,$(wildcard $(1)/*.c)))
+TEST_SKELETONS := $(patsubst %.bpf.c,$(BUILD)/%.skel.h,$(wildcard tests/bpf/*.bpf.c))
 
-$(BUILD)/tests/%.o: tests/%.c | $(SKELETON) libraries
+$(BUILD)/tests/bpf/%.bpf.o: tests/bpf/%.bpf.c | libraries
+	@mkdir -p $(@D)
+	$(call msg,BPF,$<)$(CLANG) $(BPF_CFLAGS) -MMD -MP -MT $@ -c $< -o $@
+
+$(BUILD)/tests/bpf/%.skel.h: $(BUILD)/tests/bpf/%.bpf.o
+	$(call msg,SKEL,$@)$(BPFTOOL) gen skeleton $< name $* > $@
+
+$(BUILD)/tests/%.o: tests/%.c | $(SKELETON) $(TEST_SKELETONS) libraries
 	@$(call require,criterion) mkdir -p $(@D)
 	$(call msg,CC,$<)$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
 

@@ -149,7 +149,7 @@ static always int call(struct bpf_sock_addr *ctx, struct flow *f, bool ipv6, enu
 	if (call == CALL_CONNECT) {
 		begin_connection(s);
 		v = &s->verdict;
-	} else if (!(knobs.faults & 1 << CHAOS_REFUSE)) {
+	} else if (!(knobs.faults & 1 << CHAOS_REFUSE) || s->side == CHAOS_SIDE_SERVER) {
 		return PASS;
 	}
 	choose_verdict(f, &s->owner, v);

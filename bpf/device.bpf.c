@@ -196,8 +196,7 @@ static always struct bpf_sock *find_socket(struct __sk_buff *skb, const struct p
 	return bpf_skc_lookup_tcp(skb, &tuple, sizeof(tuple.ipv4), BPF_F_CURRENT_NETNS, 0);
 }
 
-/* Decides for a payload packet that arrives at a socket. Connections that are new here get their verdict later, at the
- * socket hook; a reply always comes after one. */
+/* Decides for a payload packet that arrives at a socket: before the socket hook sees it. */
 static always bool resets_arriving(struct chaos_sock *s, const struct packet *p)
 {
 	const __u8 bit = 1 << CHAOS_RESET;
@@ -213,7 +212,7 @@ static always bool resets_arriving(struct chaos_sock *s, const struct packet *p)
 	f.protocol = CHAOS_TCP;
 	flow_of_packet(&f, p, false);
 	if (s->listener)
-		return false;
+		leave_listener(s, &f);
 	if (!verdict_holds(v))
 		choose_verdict(&f, &s->owner, v);
 	if (v->rule == CHAOS_NO_RULE)

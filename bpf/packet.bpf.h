@@ -222,6 +222,24 @@ static always void flow_of_packet(struct flow *f, const struct packet *p, bool l
 	f->local_port = leaving ? p->source_port : p->destination_port;
 }
 
+/* The first packet of an accepted connection: it goes on with what was decided when it knocked. */
+static always void leave_listener(struct chaos_sock *s, const struct flow *f)
+{
+	struct chaos_flow_key key = { .cookie = s->listener_cookie, .peer_port = f->peer_port };
+	struct chaos_verdict *v;
+
+	copy16(key.peer, f->peer);
+	s->listener = 0;
+	s->sent = 0;
+	v = bpf_map_lookup_elem(&chaos_flows, &key);
+	if (v) {
+		s->verdict = *v;
+		bpf_map_delete_elem(&chaos_flows, &key);
+	} else {
+		__builtin_memset(&s->verdict, 0, sizeof(s->verdict)); /* what was copied is the listener's own */
+	}
+}
+
 /* Which direction of the conversation is this, seen from the side that the rule names? */
 static always __u8 direction(__u8 side, bool leaving)
 {

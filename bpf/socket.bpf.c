@@ -64,24 +64,6 @@ static __noinline struct chaos_verdict *flow_verdict(struct __sk_buff *skb, stru
 	return v;
 }
 
-/* The first packet of an accepted connection: it goes on with what was decided when it knocked. */
-static always void leave_listener(struct chaos_sock *s, const struct flow *f)
-{
-	struct chaos_flow_key key = { .cookie = s->listener_cookie, .peer_port = f->peer_port };
-	struct chaos_verdict *v;
-
-	copy16(key.peer, f->peer);
-	s->listener = 0;
-	s->sent = 0;
-	v = bpf_map_lookup_elem(&chaos_flows, &key);
-	if (v) {
-		s->verdict = *v;
-		bpf_map_delete_elem(&chaos_flows, &key);
-	} else {
-		__builtin_memset(&s->verdict, 0, sizeof(s->verdict)); /* what was copied is the listener's own */
-	}
-}
-
 /* An unconnected UDP socket talks to many peers. Returns false when no rule can name it, whoever the peer. */
 static __noinline bool any_peer_matters(struct chaos_sock *s, struct flow *f)
 {
@@ -512,7 +494,7 @@ static always int flow_packet(struct __sk_buff *skb, struct bpf_sock *sk, struct
 		s->listener = 1;
 		s->listener_cookie = bpf_get_socket_cookie(skb);
 	} else if (s->side == CHAOS_SIDE_UNKNOWN) {
-		s->side = CHAOS_SIDE_CLIENT;
+		s->side = leaves ? CHAOS_SIDE_CLIENT : CHAOS_SIDE_SERVER; /* whoever speaks first is the client */
 	}
 	c->f.side = s->side;
 	if (!any_peer_matters(s, &c->f) || !parse(skb, &c->p))

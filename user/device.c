@@ -214,7 +214,7 @@ static int cannot_fq(const struct netns *netns, const struct device *device, int
 		     struct error *err)
 {
 	if (code == -ENOENT) {
-		error_set(err, code, EXIT_CANNOT, "this kernel has no fq queue, which delays need: %s", reason);
+		error_set(err, code, EXIT_CANNOT, "this kernel has no fq queue, which delays need");
 		error_hint(err, "install the package with the kernel's network modules (sch_fq), or a kernel built "
 				"with CONFIG_NET_SCH_FQ");
 		return code;

@@ -87,12 +87,13 @@ static int keep_reply(struct netlink *nl, const struct nlmsghdr *message)
 	return 0;
 }
 
-/* The kernel's own words, after the fixed part that holds the error code. */
+/* The kernel's own words, after the fixed part that holds the error code. Some are sentences: the stop goes. */
 static void keep_reason(struct netlink *nl, const struct nlmsghdr *message, size_t fixed)
 {
 	const char *at = mnl_nlmsg_get_payload_offset(message, fixed);
 	const char *end = mnl_nlmsg_get_payload_tail(message);
 	const struct nlattr *attr;
+	size_t len;
 
 	if (!(message->nlmsg_flags & NLM_F_ACK_TLVS))
 		return;
@@ -100,6 +101,9 @@ static void keep_reason(struct netlink *nl, const struct nlmsghdr *message, size
 		if (mnl_attr_get_type(attr) == NLMSGERR_ATTR_MSG && !mnl_attr_validate(attr, MNL_TYPE_STRING))
 			snprintf(nl->reason, sizeof(nl->reason), "%.*s", (int)mnl_attr_get_payload_len(attr),
 				 (const char *)mnl_attr_get_payload(attr));
+	len = strlen(nl->reason);
+	if (len && nl->reason[len - 1] == '.')
+		nl->reason[len - 1] = '\0';
 }
 
 /* 1: more is to come, 0: the end, negative: the end, and it failed. */

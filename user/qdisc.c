@@ -194,8 +194,8 @@ static bool kind_restorable(const char *kind)
 	return false;
 }
 
-/* Filters on the root queue go with it. Those of clsact hang elsewhere. */
-static int count_filters(struct netlink *nl, unsigned int ifindex, size_t *count)
+/* Filters on a queue go with it. Those of clsact hang elsewhere. */
+static int count_filters(struct netlink *nl, const struct qdisc *qdisc, size_t *count)
 {
 	const struct nlmsghdr *message = NULL;
 	struct tcmsg *tc;
@@ -203,7 +203,8 @@ static int count_filters(struct netlink *nl, unsigned int ifindex, size_t *count
 
 	*count = 0;
 	netlink_begin(nl, RTM_GETTFILTER, NLM_F_DUMP, sizeof(*tc), (void **)&tc);
-	tc->tcm_ifindex = ifindex; /* and parent 0: the root queue */
+	tc->tcm_ifindex = qdisc->ifindex;
+	tc->tcm_parent = qdisc->handle; /* 0 means the root queue, which is the one to have that handle */
 	ret = netlink_talk(nl);
 	while (!ret && (message = netlink_next(nl, message)))
 		*count += message->nlmsg_type == RTM_NEWTFILTER;
@@ -221,17 +222,15 @@ static bool netem_has_jitter(const struct qdisc *qdisc)
 	return netem.jitter != 0;
 }
 
-static int judge_configured(const struct qdisc_list *others, const struct qdisc_tree *tree, char *why, size_t size)
+static int judge_kind(const struct qdisc_list *others, const struct qdisc *qdisc, char *why, size_t size)
 {
-	const struct qdisc *root = &tree->root;
-
-	if (!kind_restorable(root->kind)) {
-		snprintf(why, size, "a queue of kind '%s'", root->kind);
-	} else if (root->incomplete) {
-		snprintf(why, size, "a queue of kind '%s' with a size table or hardware offload", root->kind);
-	} else if (has_children(others, root)) {
-		snprintf(why, size, "a queue of kind '%s' with queues below it", root->kind);
-	} else if (!strcmp(root->kind, "netem") && netem_has_jitter(root)) {
+	if (!kind_restorable(qdisc->kind)) {
+		snprintf(why, size, "a queue of kind '%s'", qdisc->kind);
+	} else if (qdisc->incomplete) {
+		snprintf(why, size, "a queue of kind '%s' with a size table or hardware offload", qdisc->kind);
+	} else if (has_children(others, qdisc)) {
+		snprintf(why, size, "a queue of kind '%s' with queues below it", qdisc->kind);
+	} else if (!strcmp(qdisc->kind, "netem") && netem_has_jitter(qdisc)) {
 		snprintf(why, size, "a queue of kind 'netem' with jitter, whose distribution the kernel does not tell");
 	} else {
 		return 0;
@@ -239,48 +238,54 @@ static int judge_configured(const struct qdisc_list *others, const struct qdisc_
 	return -EOPNOTSUPP;
 }
 
-/* An mq that somebody configured is fine as long as the kernel itself made all its children. */
-static int judge_mq(const struct qdisc_tree *tree, char *why, size_t size)
+static int judge_filters(struct netlink *nl, const struct qdisc *qdisc, char *why, size_t size)
 {
+	size_t filters;
+	int ret;
+
+	ret = count_filters(nl, qdisc, &filters);
+	if (ret) {
+		snprintf(why, size, "filters that cannot be listed (%s)", netlink_reason(nl, ret));
+	} else if (filters) {
+		snprintf(why, size, "a queue of kind '%s' with filters on it", qdisc->kind);
+		ret = -EOPNOTSUPP;
+	}
+	return ret;
+}
+
+/* What the kernel chose by itself (handle 0) it will choose again. */
+static int judge_children(struct netlink *nl, const struct qdisc_list *others, const struct qdisc_tree *tree, char *why,
+			  size_t size)
+{
+	const struct qdisc *child;
+	int ret = 0;
 	size_t i;
 
 	if (tree->children_count > QDISC_MAX_CHILDREN) {
 		snprintf(why, size, "%zu transmit queues, more than %d", tree->children_count, QDISC_MAX_CHILDREN);
 		return -EOPNOTSUPP;
 	}
-	for (i = 0; i < tree->children_count; i++) {
-		if (!tree->children[i].handle)
-			continue;
-		snprintf(why, size, "a queue of kind 'mq' with configured queues below it");
-		return -EOPNOTSUPP;
+	for (i = 0; !ret && i < tree->children_count; i++) {
+		child = &tree->children[i];
+		if (child->handle)
+			ret = judge_kind(others, child, why, size) ?: judge_filters(nl, child, why, size);
 	}
-	return 0;
+	return ret;
 }
 
 int qdisc_can_replace(struct netlink *nl, const struct qdisc_list *others, const struct qdisc_tree *tree, char *why,
 		      size_t why_size)
 {
-	size_t filters;
-	int ret;
+	const struct qdisc *root = &tree->root;
+	int ret = 0;
 
-	if (!tree->root.kind[0] || qdisc_is_ours(&tree->root))
+	if (!root->kind[0] || qdisc_is_ours(root))
 		return 0;
-	if (!strcmp(tree->root.kind, "mq"))
-		ret = judge_mq(tree, why, why_size);
-	else
-		ret = tree->root.handle ? judge_configured(others, tree, why, why_size) : 0;
-	if (ret)
-		return ret;
-	ret = count_filters(nl, tree->root.ifindex, &filters);
-	if (ret) {
-		snprintf(why, why_size, "filters that cannot be listed (%s)", netlink_reason(nl, ret));
-		return ret;
-	}
-	if (filters) {
-		snprintf(why, why_size, "a queue of kind '%s' with filters on it", tree->root.kind);
-		return -EOPNOTSUPP;
-	}
-	return 0;
+	if (!strcmp(root->kind, "mq"))
+		ret = judge_children(nl, others, tree, why, why_size);
+	else if (root->handle)
+		ret = judge_kind(others, root, why, why_size);
+	return ret ?: judge_filters(nl, root, why, why_size);
 }
 
 /* Writing */
@@ -466,7 +471,8 @@ static struct qdisc as_request(const struct qdisc *dumped)
 }
 
 /* Handle 0: the kernel chooses one. */
-static int create(struct netlink *nl, unsigned int ifindex, uint32_t parent, uint32_t handle, const struct qdisc *dumped)
+static int create(struct netlink *nl, unsigned int ifindex, uint32_t parent, uint32_t handle,
+		  const struct qdisc *dumped)
 {
 	struct qdisc qdisc = as_request(dumped);
 	struct nlmsghdr *request;
@@ -498,16 +504,26 @@ static const struct qdisc *child_of_queue(const struct qdisc_tree *tree, uint32_
 	return NULL;
 }
 
-static bool same_kinds(const struct qdisc_tree *a, const struct qdisc_tree *b)
+/* Of what somebody configured every parameter counts, of what the kernel chose the kind. */
+static bool same_qdisc(const struct qdisc *before, const struct qdisc *now)
 {
-	const struct qdisc *other;
+	if (strcmp(before->kind, now->kind))
+		return false;
+	return !before->handle || (before->handle == now->handle && before->options_len == now->options_len &&
+				   !memcmp(before->options, now->options, now->options_len));
+}
+
+/* Queues that the device no longer has do not count. */
+static bool same_tree(const struct qdisc_tree *before, const struct qdisc_tree *now)
+{
+	const struct qdisc *child;
 	size_t i;
 
-	if (strcmp(a->root.kind, b->root.kind))
+	if (!same_qdisc(&before->root, &now->root))
 		return false;
-	for (i = 0; i < a->children_count; i++) {
-		other = child_of_queue(b, TC_H_MIN(a->children[i].parent));
-		if (other && strcmp(other->kind, a->children[i].kind))
+	for (i = 0; i < before->children_count; i++) {
+		child = child_of_queue(now, TC_H_MIN(before->children[i].parent));
+		if (child && !same_qdisc(&before->children[i], child))
 			return false;
 	}
 	return true;
@@ -526,7 +542,7 @@ static int look_again(struct netlink *nl, unsigned int ifindex, struct qdisc_tre
 	return ret;
 }
 
-/* An mq with its children, where the kernel's own choice of them is not (or no longer) what was there. */
+/* An mq; its children where the kernel's own choice is not, or no longer, what was there. */
 static int create_mq(struct netlink *nl, unsigned int ifindex, const struct qdisc_tree *before)
 {
 	struct qdisc_tree now;
@@ -541,8 +557,8 @@ static int create_mq(struct netlink *nl, unsigned int ifindex, const struct qdis
 	ret = look_again(nl, ifindex, &now);
 	for (i = 0; !ret && i < now.children_count; i++) {
 		old = child_of_queue(before, TC_H_MIN(now.children[i].parent));
-		if (old && strcmp(old->kind, now.children[i].kind))
-			ret = create(nl, ifindex, now.children[i].parent, 0, old);
+		if (old && !same_qdisc(old, &now.children[i]))
+			ret = create(nl, ifindex, now.children[i].parent, old->handle, old);
 	}
 	qdisc_tree_free(&now);
 	return ret;
@@ -570,7 +586,7 @@ static int restore_default(struct netlink *nl, unsigned int ifindex, const struc
 	ret = look_again(nl, ifindex, &now);
 	if (ret)
 		return ret;
-	if (now.root.kind[0] && !same_kinds(before, &now))
+	if (now.root.kind[0] && !same_tree(before, &now))
 		ret = create_tree(nl, ifindex, before);
 	qdisc_tree_free(&now);
 	return ret;
@@ -593,9 +609,7 @@ static int restore_configured(struct netlink *nl, unsigned int ifindex, const st
 	ret = look_again(nl, ifindex, &now);
 	if (ret)
 		return ret;
-	if (now.root.handle != before->root.handle || !same_kinds(before, &now) ||
-	    now.root.options_len != before->root.options_len ||
-	    memcmp(now.root.options, before->root.options, now.root.options_len))
+	if (!same_tree(before, &now))
 		ret = -EILSEQ;
 	qdisc_tree_free(&now);
 	return ret;
@@ -629,15 +643,18 @@ int qdisc_restore_length(struct netlink *nl, unsigned int ifindex, const struct 
 
 int qdisc_restore(struct netlink *nl, unsigned int ifindex, const struct qdisc_tree *before)
 {
-	int ret;
+	char reason[sizeof(nl->reason)];
+	int ret, length;
 
 	if (before && before->root.handle)
 		ret = restore_configured(nl, ifindex, before);
 	else
 		ret = restore_default(nl, ifindex, before);
-	if (before)
-		ret = ret ?: qdisc_restore_length(nl, ifindex, before);
-	return ret;
+	memcpy(reason, nl->reason, sizeof(reason));
+	length = before ? qdisc_restore_length(nl, ifindex, before) : 0;
+	if (ret)
+		memcpy(nl->reason, reason, sizeof(reason));
+	return ret ?: length;
 }
 
 /* Probing */

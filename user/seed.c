@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <linux/sockios.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,15 +20,13 @@
 
 #include "user/prepare.h"
 
-#define TCP_LISTEN_STATE 10
-
 /* A socket and the process that is to be its owner. */
 struct candidate {
 	uint64_t inode;
 	const struct process *process;
 	int fd;	     /* in that process */
 	unsigned int named; /* rules that could hit the process */
-	bool listening;
+	bool stream, listening, connected;
 	uint16_t port;
 	uint64_t netns;
 };
@@ -171,6 +168,22 @@ static bool is_listening(int fd)
 	return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &len) == 0 && listening;
 }
 
+static bool is_stream(int fd)
+{
+	int type = 0;
+	socklen_t len = sizeof(type);
+
+	return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) == 0 && type == SOCK_STREAM;
+}
+
+static bool is_connected(int fd)
+{
+	struct sockaddr_storage address;
+	socklen_t len = sizeof(address);
+
+	return getpeername(fd, (struct sockaddr *)&address, &len) == 0;
+}
+
 /* A socket stays in the namespace it was made in, wherever its process has gone since. */
 static void look_up_netns(struct seeder *s, struct candidate *c, int fd)
 {
@@ -218,7 +231,9 @@ static void find_listeners(struct seeder *s)
 			continue;
 		if (is_inet(fd)) {
 			c->port = local_port(fd);
+			c->stream = is_stream(fd);
 			c->listening = is_listening(fd);
+			c->connected = is_connected(fd);
 			look_up_netns(s, c, fd);
 		}
 		close(fd);
@@ -232,6 +247,34 @@ static bool has_listener(const struct seeder *s, const struct candidate *c)
 			return true;
 	}
 	return false;
+}
+
+/* Ports that the kernel gives to those who ask for none. */
+static bool is_ephemeral(uint16_t port)
+{
+	static unsigned int first, last;
+	FILE *file;
+
+	if (!last) {
+		first = 32768;
+		last = 60999;
+		file = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");
+		if (file && fscanf(file, "%u %u", &first, &last) != 2)
+			last = 60999;
+		if (file)
+			fclose(file);
+	}
+	return port >= first && port <= last;
+}
+
+/* UDP has no listeners: a fixed port and no peer is a server's; else the kernel sees who speaks first. */
+static enum chaos_side side_of(const struct seeder *s, const struct candidate *c)
+{
+	if (c->stream)
+		return c->listening || has_listener(s, c) ? CHAOS_SIDE_SERVER : CHAOS_SIDE_CLIENT;
+	if (c->connected)
+		return CHAOS_SIDE_CLIENT;
+	return c->port && !is_ephemeral(c->port) ? CHAOS_SIDE_SERVER : CHAOS_SIDE_UNKNOWN;
 }
 
 static bool is_ssh_server(const struct process *p)
@@ -316,7 +359,7 @@ static int write_owner(const struct seeder *s, const struct candidate *c, int fd
 	} else {
 		memset(&state, 0, sizeof(state));
 		state.known = 1;
-		state.side = c->listening || has_listener(s, c) ? CHAOS_SIDE_SERVER : CHAOS_SIDE_CLIENT;
+		state.side = side_of(s, c);
 		state.owner.pid = c->process->pid;
 		state.owner.uid = c->process->uid;
 		state.owner.cgroup_id = c->process->cgroup_id;

@@ -126,9 +126,10 @@ static void world(void)
 /* What `tc` and `ip` show of everything in this namespace, without counters. */
 static char *picture(void)
 {
-	static const char command[] = "{ tc -d qdisc show; ip -o link | sed 's/ state [A-Z]*//'; for d in lo d0 d1; do"
-				      " [ ! -e /sys/class/net/$d ] || tc filter show dev $d ingress;"
-				      " [ ! -e /sys/class/net/$d ] || tc filter show dev $d egress; done; } 2>/dev/null";
+	static const char command[] = "exec 2>/dev/null; q=$(tc -d qdisc show); echo \"$q\";"
+				      "ip -o link | sed 's/ state [A-Z]*//';"
+				      "case $q in *clsact*|*ingress*) for d in lo d0 d1; do"
+				      " tc filter show dev $d ingress; tc filter show dev $d egress; done; esac";
 	FILE *out = popen(command, "re");
 	size_t size = 0, len;
 	char *text = NULL;
@@ -282,7 +283,7 @@ static int prepare(const char *name, const struct device_wish *wish, struct devi
 
 /* Namespaces */
 
-TestSuite(device, .init = world, .fini = world_ends, .timeout = 300);
+TestSuite(device, .init = world, .fini = world_ends, .timeout = 1800);
 
 Test(device, namespaces_are_found_once_each_and_named)
 {
@@ -585,7 +586,7 @@ Test(device, an_ingress_queue_is_refused_only_for_egress)
 /* Queues */
 
 struct kind {
-	char setup[160]; /* shell; a failure means that this kernel lacks it */
+	char setup[224]; /* shell; a failure means that this kernel lacks it */
 	bool refused;
 };
 
@@ -698,14 +699,18 @@ Test(device, every_kind_of_queue_comes_back_on_many_queues)
 {
 	static const struct kind explicit_mq[] = {
 		{ "tc qdisc add dev d0 root handle 5: mq" },
-		{ "tc qdisc add dev d0 root handle 5: mq && tc qdisc add dev d0 parent 5:2 pfifo", true },
+		{ "tc qdisc add dev d0 root handle 5: mq && tc qdisc add dev d0 parent 5:2 pfifo limit 33" },
+		{ "tc qdisc add dev d0 root handle 5: mq && tc qdisc add dev d0 parent 5:1 handle 51: fq maxrate 1gbit && "
+		  "tc qdisc add dev d0 parent 5:3 fq_codel target 1ms" },
+		{ "tc qdisc add dev d0 root handle 5: mq && tc qdisc add dev d0 parent 5:2 prio", true },
+		{ "tc qdisc add dev d0 root handle 5: mq && tc qdisc add dev d0 parent 5:2 netem delay 3ms 1ms", true },
 	};
 	size_t i;
 
 	need_fq();
 	for (i = 0; i < KINDS; i++)
 		check_kind("ip link add d0 numtxqueues 4 type ifb", &kinds[i]);
-	for (i = 0; i < 2; i++)
+	for (i = 0; i < sizeof(explicit_mq) / sizeof(*explicit_mq); i++)
 		check_kind("ip link add d0 numtxqueues 4 type ifb", &explicit_mq[i]);
 }
 
