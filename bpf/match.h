@@ -41,7 +41,10 @@ MATCH_INLINE unsigned int lowest_bit(__u64 word)
 		23, 58, 17, 10, 51, 25, 36, 32, 60, 20, 57, 16, 50, 31, 19, 15, 30, 14, 13, 12,
 	};
 
-	return position[((word & -word) * 0x022fdd63cc95386dULL) >> 58];
+	__u64 lowest = word & -word;
+
+	asm("" : "+r"(lowest)); /* clang 18 makes a count of zeros of this, for which its BPF side has no code */
+	return position[(lowest * 0x022fdd63cc95386dULL) >> 58];
 }
 
 /* One character of a name for all patterns at once: the states reached from `state` in word `w`. */

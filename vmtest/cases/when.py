@@ -58,7 +58,7 @@ def one_after_the_other():
     A third keeps an old connection silent: it goes on by itself."""
     start = time.monotonic()
     chaos.status()
-    unit = min(8, max(1, round(2 * (time.monotonic() - start))))  # seconds; a slow machine needs longer ones
+    unit = min(10, max(1, round(6 * (time.monotonic() - start))))  # seconds; a slow machine needs longer ones
     old = scene.victim.open(HOST, OPEN)["id"]
     began = time.monotonic()
     chaos.load(chaos.rule("late", MATCH, {"refuse": "unreachable"}, start_after=f"{4 * unit}s", duration=f"{2 * unit}s"),
