@@ -183,7 +183,7 @@ vmtest: $(PROGRAM)
 bench: $(PROGRAM)
 	$(Q)[ ! -e tests/bench/run.sh ] || CHAOSBPF=$(abspath $(PROGRAM)) tests/bench/run.sh
 
-demo: $(PROGRAM)
+demo:
 	$(Q)CHAOSBPF=$(abspath $(PROGRAM)) tools/demo
 
 test:

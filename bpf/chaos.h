@@ -340,6 +340,7 @@ struct chaos_knobs {
 	__u32 patterns;	    /* 1: some `process` holds a `*` */
 	__u32 faults;	    /* all faults of all rules, a set */
 	__u32 flows;	    /* 1: some rule names UDP or a server: sockets with many peers are looked at */
+	__u32 reset_ports;  /* 1: every rule with reset names ports: others need not be looked at */
 	__u32 set_retval;   /* 1: bpf_set_retval exists; 0: connections are refused by a rewritten destination */
 	__u32 leader_comm;  /* 1: the name of the thread group's leader can be read; 0: that of the thread */
 	__u32 wildcard[CHAOS_DIM_COUNT];    /* sets */

@@ -250,6 +250,14 @@ hit:
 	return true;
 }
 
+/* Does some rule name a port of this packet? Finding the socket costs far more than asking first. */
+static always bool names_port(__u16 port)
+{
+	__u32 key = port, *set = bpf_map_lookup_elem(&chaos_ports, &key);
+
+	return set && *set != knobs.wildcard[CHAOS_DIM_PORT];
+}
+
 static always int arriving(struct __sk_buff *skb)
 {
 	struct chaos_sock *s;
@@ -259,6 +267,8 @@ static always int arriving(struct __sk_buff *skb)
 	__s32 network;
 
 	if (!parse(skb, &p) || p.protocol != CHAOS_TCP || !p.payload || p.tcp_flags & (TCP_RST | TCP_SYN))
+		return TC_ACT_UNSPEC;
+	if (knobs.reset_ports && !names_port(p.source_port) && !names_port(p.destination_port))
 		return TC_ACT_UNSPEC;
 	sk = find_socket(skb, &p);
 	if (!sk)

@@ -86,7 +86,16 @@ struct udp_header {
 #define IPV6_FRAGMENT 44
 #define IPV6_DESTINATION 60
 
-/* From the network header, whatever hook this is. */
+/*
+ * Payload, in the hooks of sockets, where skb->data is the network header. Not with load(): that one sees no further
+ * than the linear part of a packet, and what a socket sends lies behind it.
+ */
+static always bool load_payload(struct __sk_buff *skb, __u32 offset, void *to, __u32 size)
+{
+	return bpf_skb_load_bytes(skb, offset, to, size) == 0;
+}
+
+/* Headers, from the network header, whatever hook this is. */
 static always bool load(struct __sk_buff *skb, __u32 offset, void *to, __u32 size)
 {
 	return bpf_skb_load_bytes_relative(skb, offset, to, size, BPF_HDR_START_NET) == 0;

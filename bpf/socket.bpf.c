@@ -148,7 +148,7 @@ static always void learn_stream(struct __sk_buff *skb, struct chaos_sock *s, con
 
 	if (s->stream != CHAOS_STREAM_UNKNOWN)
 		return;
-	if (!load(skb, p->payload_offset, head, p->payload < sizeof(head) ? 1 : sizeof(head))) {
+	if (!load_payload(skb, p->payload_offset, head, p->payload < sizeof(head) ? 1 : sizeof(head))) {
 		return;
 	}
 	if (head[0] >= TLS_CHANGE_CIPHER && head[0] <= TLS_DATA && head[1] == 3)
@@ -185,11 +185,11 @@ static always bool is_upkeep(struct __sk_buff *skb, struct chaos_sock *s, const 
 	if (s->stream == CHAOS_STREAM_TLS) {
 		if (p->payload < 5)
 			return true;
-		return load(skb, p->payload_offset, head, 5) && is_tls_upkeep(s, p, head);
+		return load_payload(skb, p->payload_offset, head, 5) && is_tls_upkeep(s, p, head);
 	}
 	if (s->stream == CHAOS_STREAM_HTTP2) {
 		/* Frame header: length (3 bytes), type. 0 and 1 are DATA and HEADERS, 9 continues headers. */
-		if (p->payload < sizeof(head) || !load(skb, p->payload_offset, head, sizeof(head)))
+		if (p->payload < sizeof(head) || !load_payload(skb, p->payload_offset, head, sizeof(head)))
 			return false;
 		return head[3] >= 2 && head[3] <= 8;
 	}

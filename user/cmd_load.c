@@ -23,7 +23,7 @@ static const char help[] = "Usage: chaosbpf load [OPTIONS] FILE\n"
 			   "Then: 'chaosbpf status' shows what they do, 'chaosbpf stop' ends them at once.\n"
 			   "'chaosbpf check FILE' says beforehand what would be hit.\n";
 
-#define LOCK_TIMEOUT_MS 10000
+#define LOCK_TIMEOUT_MS 60000 /* loading takes long on a slow or emulated machine */
 
 int load_locked(struct rules *rules, const struct load_options *options, struct load **load, struct load_result *result,
 		struct error *err)

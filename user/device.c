@@ -255,10 +255,13 @@ static int append(const struct netlink *nl, const struct device *device, enum jo
 	return ret;
 }
 
+/* Never below the kernel's own 10 s: others may stamp packets, too. */
 static uint32_t horizon_us(const struct device_wish *wish)
 {
 	uint64_t us = (wish->fq_horizon_ns + 999) / 1000;
 
+	if (us < 10000000)
+		us = 10000000;
 	return us > UINT32_MAX ? UINT32_MAX : us;
 }
 
@@ -436,6 +439,8 @@ int device_can_fq(const struct netns *netns, const struct device *device, struct
 {
 	struct qdisc_list list = { 0 };
 	struct qdisc_tree tree = { 0 };
+	unsigned int tx_queue_len = 0;
+	struct device now;
 	struct netlink nl;
 	char why[256];
 	int ret;
@@ -448,9 +453,11 @@ int device_can_fq(const struct netns *netns, const struct device *device, struct
 		cannot_fq(netns, device, ret, strerror(-ret), err);
 		goto out;
 	}
-	ret = qdisc_list_get(&nl, &list);
+	ret = get_link(&nl, device->ifindex, &now, &tx_queue_len);
 	if (!ret)
-		ret = qdisc_tree_get(&list, device->ifindex, 0, &tree);
+		ret = qdisc_list_get(&nl, &list);
+	if (!ret)
+		ret = qdisc_tree_get(&list, device->ifindex, tx_queue_len, &tree);
 	if (ret) {
 		error_set(err, ret, EXIT_FAILED, "cannot list the queues of namespace %s: %s", netns->name,
 			  netlink_reason(&nl, ret));
@@ -707,16 +714,6 @@ int device_restore_all(const char *journal, uint32_t keep_generation, struct err
 	journal_free(&sweep.journal);
 	netns_list_free(&list);
 	return sweep.first;
-}
-
-int device_detach_links(struct error *err)
-{
-	int ret;
-
-	ret = tcprog_links_detach();
-	if (ret)
-		error_set(err, ret, EXIT_FAILED, "cannot detach programs from devices: %s", strerror(-ret));
-	return ret;
 }
 
 /* Counting */

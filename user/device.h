@@ -92,24 +92,19 @@ int device_can_fq(const struct netns *netns, const struct device *device, struct
 /* Packets waiting in our fq on that device. 0 when it is not ours. */
 int device_backlog(const struct netns *netns, unsigned int ifindex, uint32_t *packets, struct error *err);
 
-/* Takes our tc programs of one generation off again (clsact; TCX links go with their pins). 0: those of any generation. */
+/* Takes our clsact filters of one generation off again, 0: of any generation. TCX links go with their pins. */
 int device_detach(const struct netns *netns, uint32_t generation, struct error *err);
 
 /*
  * Puts back everything that is ours in every namespace: finds our qdiscs by handle and our filters by name, with or
  * without the journal; with it, explicit qdiscs come back with their parameters. Works when called twice, with a broken
  * or missing journal, and goes on after a failure. `keep_generation`: another load lives on, so its filters stay and
- * so do all queues, and records of what they replaced (0: none). TCX links are left to device_detach_links().
+ * so do all queues, and records of what they replaced (0: none).
+ *
+ * TCX links are not touched: those go with their pins and owners. Call this before they do. The kernel takes a link off
+ * with the lock of all networking held and waits for an RCU grace period (some 10 ms) each time, and so would this.
  */
 int device_restore_all(const char *journal, uint32_t keep_generation, struct error *err);
-
-/*
- * Takes off the TCX links of ours that still have an owner, in every namespace and of every generation. The kernel waits
- * an RCU grace period (some 10 ms) for each link while it holds the lock of all networking, so a stop is quick in this
- * order: disarm, device_restore_all(), remove the pins (the kernel takes those links off by itself, later), this. Closing
- * a link that is not pinned waits as well, so close it as soon as it is pinned.
- */
-int device_detach_links(struct error *err);
 
 /* Where device_prepare() writes what was there before; see device_journal_open(). */
 int device_journal_open(const char *path, struct error *err);

@@ -172,6 +172,18 @@ void qdisc_tree_free(struct qdisc_tree *tree)
 	memset(tree, 0, sizeof(*tree));
 }
 
+/* An attribute among the options, as far as it is there and well formed. */
+static struct nlattr *find_option(void *options, size_t len, uint16_t type)
+{
+	struct nlattr *attr = options;
+	char *end = (char *)options + len;
+
+	for (; mnl_attr_ok(attr, end - (char *)attr); attr = mnl_attr_next(attr))
+		if (mnl_attr_get_type(attr) == type)
+			return attr;
+	return NULL;
+}
+
 /* Judging */
 
 static bool has_children(const struct qdisc_list *list, const struct qdisc *root)
@@ -211,15 +223,21 @@ static int count_filters(struct netlink *nl, const struct qdisc *qdisc, size_t *
 	return ret;
 }
 
-/* netem's table of a distribution is not dumped, so with jitter nobody can tell whether there was one. */
+/* netem's tables of distributions are not dumped, so with jitter nobody can tell whether there was one. */
 static bool netem_has_jitter(const struct qdisc *qdisc)
 {
 	struct tc_netem_qopt netem;
+	struct tc_netem_slot slot;
+	const struct nlattr *attr;
 
 	if (qdisc->options_len < sizeof(netem))
 		return true;
 	memcpy(&netem, qdisc->options, sizeof(netem));
-	return netem.jitter != 0;
+	attr = find_option((void *)(qdisc->options + sizeof(netem)), qdisc->options_len - sizeof(netem), TCA_NETEM_SLOT);
+	if (!attr || mnl_attr_get_payload_len(attr) < sizeof(slot))
+		return netem.jitter != 0;
+	memcpy(&slot, mnl_attr_get_payload(attr), sizeof(slot));
+	return netem.jitter || slot.dist_jitter;
 }
 
 static int judge_kind(const struct qdisc_list *others, const struct qdisc *qdisc, char *why, size_t size)
@@ -273,14 +291,31 @@ static int judge_children(struct netlink *nl, const struct qdisc_list *others, c
 	return ret;
 }
 
+/* pfifo_fast is as long as the device's queue, and cannot be made where that has been set to 0. */
+static int judge_length(const struct qdisc_tree *tree, char *why, size_t size)
+{
+	bool pfifo_fast = !strcmp(tree->root.kind, "pfifo_fast");
+	size_t i;
+
+	for (i = 0; i < tree->children_count; i++)
+		pfifo_fast |= !strcmp(tree->children[i].kind, "pfifo_fast");
+	if (tree->tx_queue_len || !pfifo_fast)
+		return 0;
+	snprintf(why, size, "a queue of kind 'pfifo_fast' and a queue length (txqueuelen) of 0");
+	return -EOPNOTSUPP;
+}
+
 int qdisc_can_replace(struct netlink *nl, const struct qdisc_list *others, const struct qdisc_tree *tree, char *why,
 		      size_t why_size)
 {
 	const struct qdisc *root = &tree->root;
-	int ret = 0;
+	int ret;
 
 	if (!root->kind[0] || qdisc_is_ours(root))
 		return 0;
+	ret = judge_length(tree, why, why_size);
+	if (ret)
+		return ret;
 	if (!strcmp(root->kind, "mq"))
 		ret = judge_children(nl, others, tree, why, why_size);
 	else if (root->handle)
@@ -339,18 +374,6 @@ int qdisc_replace(struct netlink *nl, unsigned int ifindex, const struct qdisc_t
 		ret = put_fq(nl, ifindex, root | queue, root + (queue << 16), horizon_us);
 	}
 	return ret;
-}
-
-/* An attribute among the options, as far as it is there and well formed. */
-static struct nlattr *find_option(void *options, size_t len, uint16_t type)
-{
-	struct nlattr *attr = options;
-	char *end = (char *)options + len;
-
-	for (; mnl_attr_ok(attr, end - (char *)attr); attr = mnl_attr_next(attr))
-		if (mnl_attr_get_type(attr) == type)
-			return attr;
-	return NULL;
 }
 
 static uint32_t horizon_of(const struct qdisc *fq)

@@ -60,8 +60,8 @@ int qdisc_tree_get(const struct qdisc_list *list, unsigned int ifindex, unsigned
 void qdisc_tree_free(struct qdisc_tree *tree);
 
 /*
- * Could this be replaced and brought back exactly? 0, or -EOPNOTSUPP with the reason in `why`. `others` is the list that
- * the tree was taken from.
+ * Could this be replaced and brought back exactly? 0, or -EOPNOTSUPP with the reason in `why`. `others` is the list
+ * that the tree was taken from.
  */
 int qdisc_can_replace(struct netlink *nl, const struct qdisc_list *others, const struct qdisc_tree *tree, char *why,
 		      size_t why_size);

@@ -509,6 +509,15 @@ static void make_rule(struct chaos_rule *to, struct chaos_budget *budget, const 
 	make_slots(budget, from->rate_count);
 }
 
+static bool all_resets_name_ports(const struct rules *rules)
+{
+	for (size_t i = 0; i < rules->count; i++) {
+		if (rules->rules[i].fault.faults & 1 << CHAOS_RESET && !rules->rules[i].match.endpoint.ports_count)
+			return false;
+	}
+	return true;
+}
+
 static int make_rules(struct tables *t, const struct rules *rules, bool observe)
 {
 	struct chaos_vector all = { 0 };
@@ -524,6 +533,7 @@ static int make_rules(struct tables *t, const struct rules *rules, bool observe)
 		set_bit(&all, i);
 	}
 	t->knobs.rules = rules->count;
+	t->knobs.reset_ports = all_resets_name_ports(rules);
 	t->knobs.words = (rules->count + 63) / 64;
 	return set_number(t, &all, &t->knobs.everything);
 }

@@ -189,34 +189,6 @@ int tcprog_links_count(const struct netns *netns, const struct device *devices, 
 	return netns_run(netns, count_here, &search);
 }
 
-static int detach_if_ours(int fd)
-{
-	struct bpf_link_info info = { 0 };
-	__u32 len = sizeof(info);
-	int ret;
-
-	ret = bpf_link_get_info_by_fd(fd, &info, &len);
-	if (ret || info.type != BPF_LINK_TYPE_TCX || !is_our_prog(info.prog_id))
-		return ret;
-	return bpf_link_detach(fd);
-}
-
-int tcprog_links_detach(void)
-{
-	int fd, ret, first = 0;
-	__u32 id = 0;
-
-	while (!bpf_link_get_next_id(id, &id)) {
-		fd = live_link(id);
-		if (fd < 0)
-			continue;
-		ret = detach_if_ours(fd);
-		close(fd);
-		first = first ?: ret;
-	}
-	return first;
-}
-
 /* clsact */
 
 /* One filter, or (handle 0) the head of a priority. */

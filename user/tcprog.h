@@ -29,8 +29,8 @@ enum tcprog_side {
 };
 
 /*
- * A TCX link on the device, first in line; pinned as DIR/tcx_NETNS_IFINDEX_SIDE when `pin_dir` is given. Its descriptor,
- * -EOPNOTSUPP when this kernel has no TCX, or what went wrong.
+ * A TCX link on the device, first in line; pinned as DIR/tcx_NETNS_IFINDEX_SIDE when `pin_dir` is given. Its
+ * descriptor, -EOPNOTSUPP when this kernel has no TCX, or what went wrong.
  */
 int tcprog_link(const struct netns *netns, unsigned int ifindex, enum tcprog_side side, int prog_fd,
 		const char *pin_dir);
@@ -57,8 +57,5 @@ int tcprog_filters_delete(struct netlink *nl, unsigned int ifindex, uint32_t gen
 
 /* Adds the number of our TCX links on these devices of the namespace. */
 int tcprog_links_count(const struct netns *netns, const struct device *devices, size_t count, size_t *links);
-
-/* Takes our TCX links off, in every namespace. The kernel waits some 10 ms for each (an RCU grace period). */
-int tcprog_links_detach(void);
 
 #endif

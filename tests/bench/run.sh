@@ -1,7 +1,7 @@
 #!/bin/bash
 # Measure what chaosbpf costs and how exact it is, on this kernel and in virtual machines; `make bench` calls this.
 #
-#   run.sh [KERNEL...]      the kernels of the virtual machines, 6.12 by default; none with 'here' alone
+#   run.sh [KERNEL...]      the kernels of the virtual machines, 6.12 by default; 'here' alone for none
 #
 # Environment: CHAOSBPF, the program; SCALE, how much longer (2) or shorter (0.5) to measure.
 # What is measured, and how, stands in bench.py. No test depends on it: times are for reading.

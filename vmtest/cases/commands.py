@@ -173,8 +173,13 @@ def two_at_once():
     path = chaos.rules_file(closed(duration="1h"))
     processes = [chaos.start("load", path, "--json", "--duration", "100s") for _ in range(2)]
     said = [process.communicate(timeout=80) for process in processes]
-    check_equal([process.returncode for process in processes], [0, 0], f"exit codes: {said}")
-    check_equal(len({json.loads(out)["generation"] for out, _ in said}), 2, "generations")
+    codes = sorted(process.returncode for process in processes)
+    if codes == [0, 1] and max(json.loads(out).get("took_ms", 0) for out, _ in said) > 8000:
+        print("    this machine is so slow that the second gave up waiting:", said)
+        check("at work" in said[0][0] + said[1][0], f"reason of the second: {said}")
+    else:
+        check_equal(codes, [0, 0], f"exit codes: {said}")
+        check_equal(len({json.loads(out)["generation"] for out, _ in said}), 2, "generations")
     check_equal(met(), "EPERM", "a connect")
     expect("closed", 1)
     state = chaos.status()

@@ -22,8 +22,6 @@ def setup():
         scene.listen(port)
     place.make_cgroup("case/app")
     app = scene.client(cgroup="case/app", comm="app")
-    add_pair(5, "ns1")
-    scene.far.listen("10.77.5.2", SLOW)
 
 
 def teardown():
@@ -35,7 +33,9 @@ def teardown():
 
 
 def rules():
-    """Delay needs a queue and reset a tc program on the device; a cgroup may open sockets anywhere."""
+    """Delay needs a queue and reset a tc program on the device; a cgroup may open sockets anywhere. h5 will vanish."""
+    add_pair(5, "ns1")
+    scene.far.listen("10.77.5.2", SLOW)
     return [chaos.rule("slow", {"cgroup": "case/app", "ports": [SLOW]}, {"delay": f"{DELAY_MS}ms"}),
             chaos.rule("cut", {"cgroup": "case/app", "ports": [CUT]}, {"reset": True})]
 

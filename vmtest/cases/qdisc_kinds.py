@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # timeout: 180
-"""Queues that somebody configured come back with every parameter; those that could not are refused, and stay untouched."""
+"""Queues that somebody configured come back with every parameter; those that could not are refused and not touched."""
 import chaos
 import kernel
 import place

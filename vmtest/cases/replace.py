@@ -31,8 +31,8 @@ def refusals():
     words = ["unreachable", "denied"] * 2
     load(words[0])
     for worker in crowd:
-        worker.begin("hammer", HOST, CLOSED, "connect")
-    scene.neighbour.begin("hammer", HOST, 7701, "request")
+        worker.begin("hammer", HOST, CLOSED, "connect", pause=0.005)
+    scene.neighbour.begin("hammer", HOST, 7701, "request", pause=0.05)
     for word in words[1:]:
         load(word)
     last = chaos.status()[words[-1]]["injected"]

@@ -129,9 +129,12 @@ def check_counters(state=None, happened=None):
         check(False, problem)
     for name, sums in wanted.items():
         rule = state[name]
-        check_equal({"injected": rule["injected"], "skipped": {why: n for why, n in rule["skipped"].items() if n}},
-                    {"injected": sums["injected"], "skipped": {why: n for why, n in sums["skipped"].items() if n}},
-                    f"rule {name}: {rule['matched']} matched")
+        good = check_equal({"injected": rule["injected"], "skipped": {why: n for why, n in rule["skipped"].items() if n}},
+                           {"injected": sums["injected"], "skipped": {why: n for why, n in sums["skipped"].items() if n}},
+                           f"rule {name}: {rule['matched']} matched")
+        if not good:
+            for event in [event for event in happened if event["rule"] == name][:40]:
+                print("       ", " ".join(f"{key}={value}" for key, value in event.items() if key != "rule"))
     for event in happened:
         for key, value in owners.get(event["rule"], {}).items():
             check_equal(event.get(key), value, f"event of {event['rule']}: {key}")
