@@ -184,7 +184,7 @@ bench: $(PROGRAM)
 	$(Q)[ ! -e tests/bench/run.sh ] || CHAOSBPF=$(abspath $(PROGRAM)) tests/bench/run.sh
 
 demo:
-	$(Q)CHAOSBPF=$(abspath $(PROGRAM)) tools/demo
+	$(Q)tools/demo
 
 test:
 	$(Q)tools/test-all

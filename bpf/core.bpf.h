@@ -287,7 +287,7 @@ static always const struct chaos_interval *interval_at(__u64 now)
 		else
 			first = middle + 1;
 	}
-	return bpf_map_lookup_elem(&chaos_schedule, &first);
+	return first < *intervals ? bpf_map_lookup_elem(&chaos_schedule, &first) : NULL;
 }
 
 struct choice {
@@ -443,7 +443,8 @@ static always bool rate_allows(struct chaos_budget *b, __u64 now)
 	if (next >= b->slots)
 		next = 0;
 	next &= CHAOS_RATE_SLOTS - 1;
-	if (b->recent[next] && now - b->recent[next] < b->window_ns)
+	/* `now` was read before the lock was had: another CPU may have begun a slot after it. */
+	if (b->recent[next] && (now < b->recent[next] || now - b->recent[next] < b->window_ns))
 		return false;
 	b->recent[next] = now;
 	b->slot = next;

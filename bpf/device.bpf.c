@@ -102,7 +102,7 @@ static always int reset(struct __sk_buff *skb, bool peer)
 	__s32 network = network_offset(skb);
 	struct packet p = {};
 
-	if (network < 0 || !parse(skb, &p) || p.protocol != CHAOS_TCP)
+	if (network < 0 || !parse(skb, &p, network) || p.protocol != CHAOS_TCP)
 		return bpf_redirect(NOWHERE, 0);
 	if (peer)
 		return set_reset_flags(skb, network + p.transport) ? TC_ACT_UNSPEC : bpf_redirect(NOWHERE, 0);
@@ -266,7 +266,7 @@ static always int arriving(struct __sk_buff *skb)
 	bool hit = false;
 	__s32 network;
 
-	if (!parse(skb, &p) || p.protocol != CHAOS_TCP || !p.payload || p.tcp_flags & (TCP_RST | TCP_SYN))
+	if (!parse(skb, &p, ETH_HLEN) || p.protocol != CHAOS_TCP || !p.payload || p.tcp_flags & (TCP_RST | TCP_SYN))
 		return TC_ACT_UNSPEC;
 	if (knobs.reset_ports && !names_port(p.source_port) && !names_port(p.destination_port))
 		return TC_ACT_UNSPEC;

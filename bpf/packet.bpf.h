@@ -105,7 +105,7 @@ static always bool parse_ipv4(struct __sk_buff *skb, struct packet *p, __u8 *pro
 {
 	struct ipv4_header ip;
 
-	if (!load(skb, 0, &ip, sizeof(ip)) || ip.version_length >> 4 != 4)
+	if (!load(skb, 0, &ip, sizeof(ip)) || ip.version_length >> 4 != 4 || (ip.version_length & 0xf) < 5)
 		return false;
 	if (ip.fragment & bpf_htons(IP_FRAGMENT_OFFSET)) /* not the first: no ports in it */
 		return false;
@@ -144,8 +144,11 @@ static always bool parse_ipv6(struct __sk_buff *skb, struct packet *p, __u8 *pro
 	return next != IPV6_FRAGMENT;
 }
 
-/* False for what is neither TCP nor UDP, or not whole. */
-static always bool parse(struct __sk_buff *skb, struct packet *p)
+/*
+ * False for what is neither TCP nor UDP, or not whole. `front`: bytes before the network header that skb->len counts, 0 in
+ * the hooks of sockets, mostly ETH_HLEN in those of devices.
+ */
+static always bool parse(struct __sk_buff *skb, struct packet *p, __u32 front)
 {
 	__u32 end = 0;
 	__u8 protocol = 0;
@@ -162,7 +165,7 @@ static always bool parse(struct __sk_buff *skb, struct packet *p)
 	if (protocol == IPPROTO_TCP) {
 		struct tcp_header tcp;
 
-		if (!load(skb, p->transport, &tcp, sizeof(tcp)))
+		if (!load(skb, p->transport, &tcp, sizeof(tcp)) || tcp.length >> 4 < 5)
 			return false;
 		p->protocol = CHAOS_TCP;
 		p->source_port = bpf_ntohs(tcp.source);
@@ -183,8 +186,8 @@ static always bool parse(struct __sk_buff *skb, struct packet *p)
 	} else {
 		return false;
 	}
-	if (!end || end > skb->len) /* BIG TCP says 0; padding of short frames lies beyond `end` */
-		end = skb->len;
+	if (!end || end > skb->len - front) /* BIG TCP says 0; padding of short frames lies beyond `end` */
+		end = skb->len - front;
 	p->payload = end > p->payload_offset ? end - p->payload_offset : 0;
 	return true;
 }

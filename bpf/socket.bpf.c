@@ -464,7 +464,7 @@ static always int connection_packet(struct __sk_buff *skb, struct bpf_sock *sk, 
 		return PASS;
 	stats = stats_of(v->rule);
 	r = rule_of(v->rule);
-	if (!stats || !r || !parse(skb, &c->p))
+	if (!stats || !r || !parse(skb, &c->p, 0))
 		return PASS;
 	if (loses(c, s, v, r, stats, leaves))
 		return leaves ? lose_leaving(skb, s, CHAOS_TCP) : DROP;
@@ -497,7 +497,7 @@ static always int flow_packet(struct __sk_buff *skb, struct bpf_sock *sk, struct
 		s->side = leaves ? CHAOS_SIDE_CLIENT : CHAOS_SIDE_SERVER; /* whoever speaks first is the client */
 	}
 	c->f.side = s->side;
-	if (!any_peer_matters(s, &c->f) || !parse(skb, &c->p))
+	if (!any_peer_matters(s, &c->f) || !parse(skb, &c->p, 0))
 		return PASS;
 	flow_of_packet(&c->f, &c->p, leaves);
 	if (c->f.protocol == CHAOS_UDP && sk->dst_port)

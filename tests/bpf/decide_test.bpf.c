@@ -100,11 +100,11 @@ int test_decide(struct __sk_buff *skb)
 	return bpf_skb_store_bytes(skb, ETH_HLEN, &q, sizeof(q), 0) ? 1 : 0;
 }
 
-static always int read_packet(struct __sk_buff *skb)
+static always int read_packet(struct __sk_buff *skb, __u32 front)
 {
 	struct packet p = {};
 
-	parsed.ok = parse(skb, &p);
+	parsed.ok = parse(skb, &p, front);
 	copy16(parsed.source, p.source);
 	copy16(parsed.destination, p.destination);
 	parsed.transport = p.transport;
@@ -124,12 +124,12 @@ static always int read_packet(struct __sk_buff *skb)
 SEC("tc")
 int test_parse_tc(struct __sk_buff *skb)
 {
-	return read_packet(skb);
+	return read_packet(skb, ETH_HLEN);
 }
 
 /* parse() as a socket hook sees it: from the network header on. */
 SEC("cgroup_skb/egress")
 int test_parse_sock(struct __sk_buff *skb)
 {
-	return read_packet(skb);
+	return read_packet(skb, 0);
 }
