@@ -104,14 +104,15 @@ struct chaos_rule {
  *
  * max-rate is an exact sliding window: `recent` holds when the last CHAOS_RATE_SLOTS slots were begun, a slot stands for
  * `slot_faults` faults, and a new slot may begin only when the one it replaces is a window old. Rates up to
- * CHAOS_RATE_SLOTS use one fault a slot; higher ones round down to a multiple of it, so the limit is never exceeded.
+ * CHAOS_RATE_SLOTS use one fault a slot and are exact; for higher ones `slots` * `slot_faults` + `slot_faults` - 1 is at
+ * most the limit, so it is never exceeded.
  */
 #define CHAOS_RATE_SLOTS 64
 struct chaos_budget {
 	struct bpf_spin_lock lock;
 	__u32 slot;	     /* index of the newest slot in recent[] */
 	__u32 slot_used;     /* faults done in the newest slot */
-	__u32 slots;	     /* slots in use: min(rate_count, CHAOS_RATE_SLOTS) */
+	__u32 slots;	     /* slots in use */
 	__u32 slot_faults;   /* faults that one slot stands for */
 	__u32 pad;
 	__u64 used;	     /* faults done: never above max_hits */

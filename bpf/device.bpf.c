@@ -159,9 +159,9 @@ int chaos_tc_out(struct __sk_buff *skb)
 		is_held_copy(skb);
 		return TC_ACT_UNSPEC;
 	}
+	restore_mark(skb);
 	if (!armed())
 		return TC_ACT_UNSPEC;
-	restore_mark(skb);
 	switch (mark & ~MARK_MASK) {
 	case MARK_DROP:
 		return bpf_redirect(NOWHERE, 0);

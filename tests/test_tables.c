@@ -552,15 +552,19 @@ Test(tables, a_v1_cgroup_is_a_set_of_processes)
 	struct error err = { 0 };
 	struct made made = { .rules = parse("version: 1\nrules:\n"
 					    "- { name: a, match: { cgroup: docker }, fault: { drop: true }, duration: 1m }\n"
-					    "- { name: b, match: { ports: 4 }, fault: { drop: true }, duration: 1m }\n") };
+					    "- { name: b, match: { ports: 4 }, fault: { drop: true }, duration: 1m }\n"
+					    "- { name: c, match: { cgroup: v2 }, fault: { drop: true }, duration: 1m }\n"
+					    "- { name: d, match: { pid: 200 }, fault: { drop: true }, duration: 1m }\n") };
 	struct probe p = nobody();
 
-	made.targets = calloc(2, sizeof(*made.targets));
+	made.targets = calloc(4, sizeof(*made.targets));
 	add_pid(&made.targets[0], 100);
+	add_cgroup(&made.targets[2], 0, 78);
+	add_pid(&made.targets[3], 200);
 	add_cgroup(&made.targets[0], 5, 77);
 	cr_assert_eq(tables_make(made.rules, made.targets, false, &made.tables, &err), 0, "%s", err.text);
-	cr_assert_eq(made.tables->cgroups_count, 1);
-	cr_expect_eq(made.tables->cgroups[0].key.hierarchy, 5);
+	cr_assert_eq(made.tables->cgroups_count, 2);
+	cr_assert_eq(made.tables->cgroups[0].key.hierarchy, 5);
 	cr_expect_eq(&made.tables->sets[made.tables->cgroups[0].set], set_of_pid(made.tables, 100));
 	cr_expect_eq(match(&made, &p), 1);
 	p.process.pid = 100;

@@ -85,7 +85,7 @@ static bool raise_open_files(void)
 /* Opens what stat() said to be a new namespace. 0 also when it is gone meanwhile. */
 static int open_new(struct netns_list *list, int dir, const char *path, int flags, uint64_t inode, const char *name)
 {
-	uint64_t opened;
+	uint64_t opened = 0;
 	int fd;
 
 	do
@@ -102,7 +102,7 @@ static int open_new(struct netns_list *list, int dir, const char *path, int flag
 
 static int add_own(struct netns_list *list)
 {
-	uint64_t inode;
+	uint64_t inode = 0;
 	int fd, ret;
 
 	fd = open_own();
@@ -303,7 +303,7 @@ void netns_close(struct netns *netns)
 
 int netns_run(const struct netns *netns, int (*fn)(void *arg), void *arg)
 {
-	uint64_t own;
+	uint64_t own = 0;
 	int home, ret;
 
 	home = open_own();
