@@ -173,8 +173,8 @@ static always const struct chaos_vector *set_of(const __u32 *found, __u32 wildca
 
 static always void add_vector(struct chaos_vector *to, const struct chaos_vector *from)
 {
-	for (__u32 w = 0; w < CHAOS_WORDS && w < knobs.words; w++)
-		to->word[w] |= from->word[w];
+	for (__u64 w = 0; w < CHAOS_WORDS && w < knobs.words; w++)
+		to->word[w & (CHAOS_WORDS - 1)] |= from->word[w & (CHAOS_WORDS - 1)];
 }
 
 /*
@@ -329,11 +329,12 @@ static always void choose(struct flow *f, struct chaos_owner *owner, struct choi
 	interval = interval_at(now_ns());
 	if (!finished || !interval || !look_up(&m, f, owner))
 		return;
-	for (__u32 w = 0; w < CHAOS_WORDS && w < knobs.words; w++) {
-		__u64 word = match_word(&m, w);
+	for (__u64 w = 0; w < CHAOS_WORDS && w < knobs.words; w++) {
+		const __u64 at = w & (CHAOS_WORDS - 1); /* 6.1 loses the bound of a loop that clang rewrote */
+		__u64 word = match_word(&m, at);
 
 		ever |= word;
-		found = word & interval->active.word[w] & ~finished->rules.word[w];
+		found = word & interval->active.word[at] & ~finished->rules.word[at];
 		found_at = w;
 		if (found)
 			break;
@@ -419,13 +420,16 @@ static always bool verdict_holds(const struct chaos_verdict *v)
 static always void finish_rule(__u32 rule)
 {
 	struct chaos_finished *finished;
-	__u32 zero = 0;
+	__u32 zero = 0, word = rule / 64;
 
 	finished = bpf_map_lookup_elem(&chaos_finished, &zero);
-	if (!finished || rule >= CHAOS_MAX_RULES)
+	if (!finished)
 		return;
+	/* The bound is on the register that is the index: kernels before 6.12 know it of no other. */
+	asm volatile("" : "+r"(word));
+	word &= CHAOS_WORDS - 1;
 	bpf_spin_lock(&finished->lock);
-	finished->rules.word[(rule / 64) & (CHAOS_WORDS - 1)] |= 1ULL << (rule % 64);
+	finished->rules.word[word] |= 1ULL << (rule % 64);
 	bpf_spin_unlock(&finished->lock);
 	__sync_fetch_and_add(&epoch, 1);
 }

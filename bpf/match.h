@@ -23,7 +23,7 @@ struct matcher {
 };
 
 /* Rules of word `w` that match, whatever the time. */
-MATCH_INLINE __u64 match_word(const struct matcher *m, int w)
+MATCH_INLINE __u64 match_word(const struct matcher *m, unsigned long long w)
 {
 	__u64 word = m->kind->word[w];
 

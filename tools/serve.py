@@ -16,7 +16,6 @@ import collections
 import ctypes
 import errno
 import json
-import os
 import shutil
 import socket
 import subprocess

@@ -88,11 +88,13 @@ def reset():
 @part
 def delay():
     """Each request once, on connections that are kept alive; connecting is not slower."""
-    opened = {}
+    opened, connects = {}, []
     for name, port, host, _ in every("delay"):
         met = scene.victim.open(host, port)
         check_equal(met["error"], None, f"{name}: the victim's connect")
         opened[name] = met["id"], scene.neighbour.open(host, port)["id"]
+        connects.append(met["ms"])
+    check(min(connects) < DELAY_MS, f"connecting was slow: {connects}")
     for turn in ("first", "second"):
         # all at once, so that the case is short
         scene.victim.begin("requests_together", [ids[0] for ids in opened.values()])

@@ -23,8 +23,8 @@ def setup():
 
 
 def rule(name, port, fault, whom=VICTIM, more=None, **keys):
-    return chaos.rule(name, {"cgroup": whom, "ports": port if isinstance(port, list) else [port], "protocol": "tcp",
-                             **(more or {})}, fault, **keys)
+    match = {"cgroup": whom, "ports": port if isinstance(port, list) else [port], "protocol": "tcp", **(more or {})}
+    return chaos.rule(name, match, fault, **keys)
 
 
 def closed(**keys):

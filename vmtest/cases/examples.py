@@ -50,7 +50,7 @@ def load_each():
         if check_equal(result.code, 0, f"{name}: load: {result}"):
             state = chaos.status()
             check_equal([rule["name"] for rule in state.all["rules"]], named, f"{name}: rules in status")
-            check(all(rule["state"] in ("waiting", "active") for rule in state.all["rules"]), f"{name}: {state.all['rules']}")
+            check({rule["state"] for rule in state.all["rules"]} <= {"waiting", "active"}, f"{name}: {state.all['rules']}")
 
 
 main(setup, teardown)

@@ -4,7 +4,6 @@
 import os
 
 import chaos
-import place
 from case import alone, check, check_counters, check_took, expect, main, skip
 from scene import VICTIM, Scene
 

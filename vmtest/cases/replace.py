@@ -68,8 +68,8 @@ def delays():
 def a_load_that_fails_changes_nothing():
     load("denied")
     crowd[0].begin("hammer", HOST, CLOSED, "connect")
-    for bad in ("version: 1\nrules: [", "version: 1\nrules:\n  - name: x\n    match: { pid: 4194303 }\n    fault: { drop: true }\n"
-                "    duration: 5s\n"):
+    no_such_pid = chaos.rules_text(chaos.rule("x", {"pid": 4194303}, {"drop": True}))
+    for bad in ("version: 1\nrules: [", no_such_pid):
         result = chaos.chaos("load", "-", text=bad)
         check_equal(result.code, 2, f"exit code of a bad load: {result}")
     check_equal([met for met, *_ in crowd[0].end()], ["EPERM"], "what the victim met")

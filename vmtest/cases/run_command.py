@@ -103,7 +103,8 @@ def neighbours_meanwhile():
 @alone
 def killed():
     """kill -9 of exec itself: its faults end with it, what it ran goes on without."""
-    process = chaos.start("exec", path, "--", sys.executable, "-c", f"print('runs', flush=True); import time; time.sleep(3); {PROBE}")
+    program = f"print('runs', flush=True); import time; time.sleep(3); {PROBE}"
+    process = chaos.start("exec", path, "--", sys.executable, "-c", program)
     try:
         check_equal(process.stdout.readline().strip(), "runs", "the command")
         process.kill()

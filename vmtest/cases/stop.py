@@ -77,12 +77,15 @@ def kill_reaper():
     wait_until(lambda: not place.processes("chaosbpf"), "the reaper to be gone")
 
 
+def state_files():
+    paths = [os.path.join(STATE, name) for name in os.listdir(STATE)]
+    return [path for path in paths if os.path.isfile(path)]
+
+
 DAMAGE = {
     "no state directory": lambda: shutil.rmtree(STATE),
-    "garbage in every state file": lambda: [open(os.path.join(STATE, name), "wb").write(b"\0\xff{]garbage" * 50)
-                                            for name in os.listdir(STATE) if os.path.isfile(os.path.join(STATE, name))],
-    "half of every state file": lambda: [os.truncate(os.path.join(STATE, name), os.path.getsize(os.path.join(STATE, name)) // 2)
-                                         for name in os.listdir(STATE) if os.path.isfile(os.path.join(STATE, name))],
+    "garbage in every state file": lambda: [open(path, "wb").write(b"\0\xff{]garbage" * 50) for path in state_files()],
+    "half of every state file": lambda: [os.truncate(path, os.path.getsize(path) // 2) for path in state_files()],
     "no control map": lambda: os.unlink(PINS + "/control"),
     "no pins at all": lambda: shutil.rmtree(PINS),
     "foreign pins": lambda: [os.mkdir(PINS + "/gen-77"), kernel.pin_map(PINS + "/gen-77/stranger"),

@@ -61,7 +61,8 @@ def one_after_the_other():
     unit = min(10, max(1, round(6 * (time.monotonic() - start))))  # seconds; a slow machine needs longer ones
     old = scene.victim.open(HOST, OPEN)["id"]
     began = time.monotonic()
-    chaos.load(chaos.rule("late", MATCH, {"refuse": "unreachable"}, start_after=f"{4 * unit}s", duration=f"{2 * unit}s"),
+    chaos.load(chaos.rule("late", MATCH, {"refuse": "unreachable"}, start_after=f"{4 * unit}s",
+                          duration=f"{2 * unit}s"),
                chaos.rule("long", MATCH, {"refuse": "denied"}, duration=f"{8 * unit}s"),
                chaos.rule("silent", {"cgroup": VICTIM, "ports": [OPEN]}, {"drop": True}, duration=f"{8 * unit}s"))
     armed = time.monotonic()
@@ -75,7 +76,7 @@ def one_after_the_other():
     check_equal([met for met, _ in changes], [DENIED, UNREACHABLE, DENIED, NOBODY], "what was met, in order")
     for times, (met, at) in zip((4, 6, 8), changes[1:]):
         check(began + times * unit <= at <= armed + times * unit + 2,
-              f"{met} came {at - began:.2f} s after load began and {at - armed:.2f} s after it ended, {times * unit} s wanted")
+              f"{met} came {at - began:.2f} s after load began, {at - armed:.2f} s after it ended, at {times * unit} s wanted")
     met = scene.victim.end(stop=False)
     check_equal(met["error"], None, "the request on the old connection")
     check(met["ms"] > 1000, f"the request on the old connection took {met['ms']} ms only")
@@ -118,9 +119,10 @@ def met_now():
 def between_times():
     """2031-03-04 is a Tuesday. A window ends, the next begins, with no process alive; and a wrong day never does."""
     with at_clock("2031-03-04 01:59:20"):
+        hour = {"between": "02:00-02:01", "duration": "48h"}
         chaos.load(chaos.rule("ends", MATCH, {"refuse": "denied"}, between="01:00-02:00", duration="48h"),
-                   chaos.rule("never", MATCH, {"refuse": "refused"}, between="02:00-02:01", days=["mon", "wed"], duration="48h"),
-                   chaos.rule("begins", MATCH, {"refuse": "unreachable"}, between="02:00-02:01", days=["tue"], duration="48h"))
+                   chaos.rule("never", MATCH, {"refuse": "refused"}, days=["mon", "wed"], **hour),
+                   chaos.rule("begins", MATCH, {"refuse": "unreachable"}, days=["tue"], **hour))
         kill_everything()
         check_equal(met_now(), DENIED, "before the hour")
         state = chaos.status()
@@ -135,8 +137,9 @@ def between_times():
 def between_over_midnight():
     """A window belongs to the day on which it begins."""
     with at_clock("2031-03-04 00:30:00"):
-        chaos.load(chaos.rule("tonight", MATCH, {"refuse": "denied"}, between="23:00-01:00", days=["tue"], duration="24h"),
-                   chaos.rule("last-night", MATCH, {"refuse": "unreachable"}, between="23:00-01:00", days=["mon"], duration="24h"))
+        night = {"between": "23:00-01:00", "duration": "24h"}
+        chaos.load(chaos.rule("tonight", MATCH, {"refuse": "denied"}, days=["tue"], **night),
+                   chaos.rule("last-night", MATCH, {"refuse": "unreachable"}, days=["mon"], **night))
         check_equal(met_now(), UNREACHABLE, "half past midnight")
         check_equal(chaos.status()["tonight"]["state"], "waiting", "the window that begins this evening")
 

@@ -215,7 +215,9 @@ def main(setup=None, teardown=None, rules=None, tidy=None):
     """`rules` gives the rules that the parts share; `tidy` removes what they made, between `stop` and the last look.
 
     PART=name (a glob) runs some parts only."""
-    chosen = lambda functions: [f for f in functions if fnmatch.fnmatch(f.__name__, os.environ.get("PART", "*"))]  # noqa: E731
+    def chosen(functions):
+        return [function for function in functions if fnmatch.fnmatch(function.__name__, os.environ.get("PART", "*"))]
+
     outcome = Outcome()
     print(f"seed {SEED}", flush=True)
     try:

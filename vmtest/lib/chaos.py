@@ -92,7 +92,9 @@ def load(*rules, options=(), expect=0, endpoints=None):
         result = chaos("load", path, "--json", *options)
         if result.code != expect:
             with open(path) as file:
-                raise AssertionError(f"exit code {expect} wanted: {result}\n{file.read()}")
+                print(file.read())
+            print(chaos("load", path, "--verbose").err[-3000:])  # the kernel's own words
+            raise AssertionError(f"exit code {expect} wanted: {result}")
     finally:
         os.unlink(path)
     return result.json if result.out.strip() else {}

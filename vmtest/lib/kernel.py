@@ -140,8 +140,8 @@ def network_state(netns=None):
                 for answer in dump(sock, RTM_GETTFILTER, struct.pack("BxxxiIII", 0, index, 0, parent, 0)):
                     _, _, handle, _, info = struct.unpack_from("BxxxiIII", answer)
                     found = attributes_of(answer[20:])
-                    lines.append(f"{where}: {names.get(index, index)} {side} filter {word(found.get(TCA_KIND))} handle {handle:x} "
-                                 f"priority {info >> 16} options {found.get(TCA_OPTIONS, b'').hex()}")
+                    lines.append(f"{where}: {names.get(index, index)} {side} filter {word(found.get(TCA_KIND))} "
+                                 f"handle {handle:x} priority {info >> 16} options {found.get(TCA_OPTIONS, b'').hex()}")
     return lines
 
 
