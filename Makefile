@@ -178,7 +178,7 @@ fuzz:
 endif
 
 vmtest: $(PROGRAM)
-	$(Q)vmtest/run.sh $(if $(KERNEL),--kernel '$(KERNEL)') $(if $(CASE),--case '$(CASE)')
+	$(Q)vmtest/run.sh $(if $(KERNEL),--kernel '$(KERNEL)') $(if $(CASE),--case '$(CASE)') $(if $(PROVEN),--proven)
 
 bench: $(PROGRAM)
 	$(Q)[ ! -e tests/bench/run.sh ] || CHAOSBPF=$(abspath $(PROGRAM)) tests/bench/run.sh
