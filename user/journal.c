@@ -113,9 +113,9 @@ static bool was_replaced(int dir, const char *path, int fd)
 /* Opens and locks the file that now bears the name. */
 static int open_locked(int dir, const char *path, int flags)
 {
-	int fd, ret;
+	int fd, ret, i;
 
-	for (;;) {
+	for (i = 0; i < LOCK_ATTEMPTS; i++) {
 		fd = open_file(dir, path, flags);
 		if (fd < 0)
 			return fd;
@@ -126,6 +126,7 @@ static int open_locked(int dir, const char *path, int flags)
 		if (ret)
 			return ret;
 	}
+	return -EBUSY;
 }
 
 int journal_open(const char *path, struct error *err)
