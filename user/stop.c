@@ -46,6 +46,19 @@ static int save_stats(const struct store_record *record, struct error *err)
 	return ret;
 }
 
+/*
+ * Queues and filters first, pins after them, and whatever links are left last: taking a TCX link off holds the lock that
+ * changing a device needs, through an RCU grace period each.
+ */
+static int take_down(struct error *err)
+{
+	int ret = device_restore_all(STORE_JOURNAL, 0, err);
+
+	store_remove_generations(0);
+	sweep_links();
+	return ret;
+}
+
 int load_finish(struct store_record *record, struct error *err)
 {
 	struct error ignored;
@@ -53,10 +66,8 @@ int load_finish(struct store_record *record, struct error *err)
 
 	save_stats(record, &ignored);
 	keep_first(&first, disarm());
-	store_remove_generations(0);
-	keep_first(&first, device_restore_all(STORE_JOURNAL, 0, &ignored));
+	keep_first(&first, take_down(&ignored));
 	store_remove_shared();
-	sweep_links();
 	record->over = true;
 	record->reaper = (struct process_id){ 0 };
 	record->owner = (struct process_id){ 0 };
@@ -202,9 +213,7 @@ int load_stop(struct stop_result *result, struct error *err)
 	result->was_loaded = (readable && !record.over) || sweep_count_links() > 0;
 	if (readable)
 		process_id_kill(&record.reaper);
-	store_remove_generations(0);
-	sweep_links();
-	keep_first(&first, device_restore_all(STORE_JOURNAL, 0, &ignored));
+	keep_first(&first, take_down(&ignored));
 	keep_first(&first, store_remove_all());
 	if (lock >= 0)
 		lock_release(lock);

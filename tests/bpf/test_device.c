@@ -3,8 +3,9 @@
  * user/device.h against the running kernel, in a world of the test's own: a new network namespace as "host", and a
  * /proc that shows no process but this one, so that device_restore_all() cannot reach anything outside.
  *
- * What the kernel lacks (fq above all) is skipped here and covered by vmtest/cases/qdisc_restore.py, which runs this
- * same file under Debian's kernels.
+ * What the kernel lacks (fq above all) is skipped; vmtest/cases/qdisc_kinds.py does the queues with the whole program.
+ * On a machine of its own, CHAOSBPF_TEST_ALONE=1 adds what changes a setting of the machine, and CHAOSBPF_TEST_KILLS
+ * says how often to kill (200). Another load on this machine disturbs: it prepares the devices of these tests as well.
  */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
