@@ -2,6 +2,7 @@
 queues, filters and devices by netlink. And a program of somebody else's, to live beside."""
 import ctypes
 import os
+import resource
 import socket
 import struct
 
@@ -13,6 +14,10 @@ SYS_BPF = {"x86_64": 321, "aarch64": 280}[os.uname().machine]
 MAP_CREATE, MAP_LOOKUP, PROG_LOAD, OBJ_PIN = 0, 1, 5, 6
 PROG_NEXT, MAP_NEXT, PROG_FD, MAP_FD, INFO, LINK_CREATE, LINK_FD, LINK_NEXT = 11, 12, 13, 14, 15, 28, 30, 31
 ARRAY, SCHED_CLS, CGROUP_SKB, CGROUP_INGRESS, CGROUP_EGRESS, TCX_INGRESS, TCX_EGRESS = 2, 3, 8, 0, 1, 46, 47
+
+
+# Before 5.11 maps and programs count against it.
+resource.setrlimit(resource.RLIMIT_MEMLOCK, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
 
 def bpf(command, attributes):
