@@ -7,7 +7,7 @@
 #   run.sh --list                           the kernels and the cases
 #
 # Options:  --add FILE   bring FILE to /chaos/add/ in the guest, with its libraries (may be repeated)
-#           --hybrid     cgroup v1 hierarchies with cgroup2 beside them
+#           --hybrid     --exec and --shell: cgroup v1 hierarchies with cgroup2 beside them
 #           --smp N      processors of a guest (2, or 1 with a QEMU before 8.1)      --mem SIZE   its memory (1G)
 #           --jobs N     guests at a time (2, or half the processors)             --shards N   guests that share one kernel's cases (1)
 #           --timeout S  for --exec (300)                  --proven     only what vmtest/proven lists, the rest is skipped
@@ -207,8 +207,9 @@ split_log() { # DIR LOG-DIR
 	awk -v to="$2" '/^=== / { file = to "/" $2 ".log"; printf "" >file; next } file { print >>file }' "$1/output"
 }
 
-run_guest() { # KERNEL SHARD CASES...
+run_guest() { # KERNEL GUEST CASES...
 	local version=$1 dir=$out/$1/guest-$2 limit=60 name kernel why
+	[ "$2" != hybrid ] || cgroup=hybrid
 	shift 2
 	mkdir -p "$dir"
 	for name; do limit=$((limit + $(timeout_of "$name") + 5)); done
@@ -229,12 +230,37 @@ is_proven() { # KERNEL CASE
 		"$here/proven"
 }
 
+# A case says `# cgroup: hybrid` when it wants v1 hierarchies: those of a kernel share a guest of their own.
+wants_hybrid() { # CASE
+	grep -q '^# cgroup: *hybrid' "$here/cases/$1.py"
+}
+
+# The cases of one guest, and a skip for each that is not to run.
+start_cases() { # KERNEL GUEST CASES...
+	local version=$1 guest=$2 name part=()
+	shift 2
+	for name; do
+		if [ -z "$proven" ] || is_proven "$version" "$name"; then
+			part+=("$name")
+		else
+			echo "skip $version $name: not seen to pass there yet (vmtest/proven); make vmtest runs it" |
+				tee -a "$out/results"
+		fi
+	done
+	[ ${#part[@]} -gt 0 ] || return 0
+	while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n || true; done
+	run_guest "$version" "$guest" "${part[@]}" | tee -a "$out/results" &
+}
+
 run_cases() {
-	local version names shard part i
+	local version names plain=() hybrid=() name shard part i
 	mapfile -t versions < <(all_kernels | select_names "$kernels")
 	mapfile -t names < <(all_cases | select_names "$cases")
 	[ ${#versions[@]} -gt 0 ] || { echo "vmtest: no kernel named '$kernels'; see --list" >&2 && exit 2; }
 	[ ${#names[@]} -gt 0 ] || { echo "vmtest: no case named '$cases'; see --list" >&2 && exit 2; }
+	for name in "${names[@]}"; do
+		if wants_hybrid "$name"; then hybrid+=("$name"); else plain+=("$name"); fi
+	done
 	rootfs=$("$here/rootfs.sh")
 	slow=${slow:-$(busy_factor)}
 	[ "$slow" = 1 ] || echo "vmtest: the host is busy, every case may take $slow times as long"
@@ -251,18 +277,10 @@ run_cases() {
 		mkdir -p "$out/$version"
 		for ((shard = 0; shard < shards; shard++)); do
 			part=()
-			for ((i = shard; i < ${#names[@]}; i += shards)); do
-				if [ -z "$proven" ] || is_proven "$version" "${names[i]}"; then
-					part+=("${names[i]}")
-				else
-					echo "skip $version ${names[i]}: not seen to pass there yet (vmtest/proven); make vmtest runs it" |
-						tee -a "$out/results"
-				fi
-			done
-			[ ${#part[@]} -gt 0 ] || continue
-			while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n || true; done
-			run_guest "$version" "$shard" "${part[@]}" | tee -a "$out/results" &
+			for ((i = shard; i < ${#plain[@]}; i += shards)); do part+=("${plain[i]}"); done
+			start_cases "$version" "$shard" "${part[@]}"
 		done
+		start_cases "$version" hybrid "${hybrid[@]}"
 	done
 	wait
 	summary "$((${#versions[@]} * ${#names[@]}))"

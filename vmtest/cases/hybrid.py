@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # timeout: 60
-"""Hosts with cgroup v1 hierarchies and cgroup v2 beside them: run.sh --hybrid makes such a guest."""
+# cgroup: hybrid
+"""Hosts with cgroup v1 hierarchies and cgroup v2 beside them."""
 import os
 
 import chaos
@@ -23,7 +24,7 @@ def v1(path, pid):
 def setup():
     global scene, old, inside
     if not os.path.isdir(V1):
-        skip("no cgroup v1 hierarchy here, see run.sh --hybrid")
+        skip("no cgroup v1 hierarchy in this guest")
     scene = Scene(network=0)
     for port in (CLOSED, SLOW, OLD):
         scene.near.listen(HOST, port)
