@@ -63,8 +63,8 @@ def lost(name, port, count, who):
     check_equal(scene.victim.udp_many(number, count), {}, f"{name}: errors while sending")
     other = scene.neighbour.udp_open(HOST, port)["id"]
     check_equal(scene.neighbour.udp_ask(other, "flush 1", timeout=20)["error"], None, "what comes after all of them")
-    heard = scene.near.heard(who)
-    check_equal(heard, sorted(set(heard)), f"{name}: datagrams in order, none twice")
+    heard = scene.near.heard(who)  # in any order: a sender that changes processors overtakes itself on lo
+    check_equal(len(heard), len(set(heard)), f"{name}: datagrams that came, none twice")
     gone = sorted(set(range(count)) - set(heard))
     counted(name, count, len(gone))
     return gone
