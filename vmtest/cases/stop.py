@@ -86,7 +86,7 @@ DAMAGE = {
     "no state directory": lambda: shutil.rmtree(STATE),
     "garbage in every state file": lambda: [open(path, "wb").write(b"\0\xff{]garbage" * 50) for path in state_files()],
     "half of every state file": lambda: [os.truncate(path, os.path.getsize(path) // 2) for path in state_files()],
-    "no control map": lambda: os.unlink(PINS + "/control"),
+    "no control map": lambda: os.unlink(PINS + "/chaos_control"),
     "no pins at all": lambda: shutil.rmtree(PINS),
     "foreign pins": lambda: [os.mkdir(PINS + "/gen-77"), kernel.pin_map(PINS + "/gen-77/stranger"),
                              kernel.pin_map(PINS + "/stranger")],
