@@ -327,8 +327,12 @@ static int need_clsact(struct preparation *prep, enum tcprog_side side)
 	ret = tcprog_clsact_get(&prep->nl, ifindex, &clsact);
 	if (ret)
 		return cannot_attach(prep, ret, netlink_reason(&prep->nl, ret));
-	if (!strcmp(clsact.kind, "clsact") || (clsact.kind[0] && side == TCPROG_INGRESS))
-		return 0;
+	if (!strcmp(clsact.kind, "clsact") || (clsact.kind[0] && side == TCPROG_INGRESS)) {
+		/* A record says that it is somebody else's: a device of ours without one means that the journal was lost. */
+		if (clsact.ours || prep->clsact_made)
+			return 0;
+		return append(&prep->nl, prep->device, JOURNAL_CLSACT, false, &prep->before, prep->err);
+	}
 	if (clsact.kind[0]) {
 		error_set(prep->err, -EOPNOTSUPP, EXIT_CANNOT,
 			  "device %s in namespace %s has a queue of kind '%s', which leaves no way to see packets leave",
@@ -579,6 +583,17 @@ static int sweep_clsact(struct sweep *sweep, struct netlink *nl, const struct de
 	return ret;
 }
 
+/* The journal is lost, but our filters were here: a clsact with nothing else on it was made for them. */
+static int sweep_unknown_clsact(struct netlink *nl, unsigned int ifindex)
+{
+	struct tcprog_clsact clsact;
+	int ret = tcprog_clsact_get(nl, ifindex, &clsact);
+
+	if (ret || strcmp(clsact.kind, "clsact") || clsact.ours || clsact.others)
+		return ret;
+	return tcprog_clsact_delete(nl, ifindex);
+}
+
 static int sweep_filters(struct sweep *sweep, struct netlink *nl, const struct device *device, bool clsact)
 {
 	struct journal_record *record = find(sweep, JOURNAL_CLSACT, nl, device->ifindex);
@@ -588,6 +603,8 @@ static int sweep_filters(struct sweep *sweep, struct netlink *nl, const struct d
 		ret = tcprog_filters_delete(nl, device->ifindex, sweep->generation, sweep->keep);
 	if (ret >= 0 && record && record->made)
 		ret = sweep_clsact(sweep, nl, device, record);
+	else if (ret > 0 && !record && sweep->queues)
+		ret = sweep_unknown_clsact(nl, device->ifindex);
 	if (ret < 0)
 		keep_record(record);
 	return ret < 0 ? ret : 0;

@@ -558,8 +558,26 @@ Test(device, a_clsact_of_our_own_goes_with_our_last_filter)
 	run("tc qdisc add dev lo clsact");
 	shown = picture();
 	ok(prepare("lo", &wish, &result));
-	ok(device_restore_all(NULL, 0, &err));
+	ok(device_restore_all(JOURNAL, 0, &err));
 	same_picture(shown, "foreign clsact");
+}
+
+/* Nothing says any more who made it: it goes when only our filters were on it. */
+Test(device, a_clsact_with_our_filters_goes_without_a_journal)
+{
+	int map = counter();
+	struct device_wish wish = {
+		.egress_prog_fd = counting_prog("chaos_t_out", map, -1), .ingress_prog_fd = -1, .generation = 7,
+	};
+	struct device_result result;
+	char *shown = picture();
+
+	tcprog_no_tcx = true;
+	ok(device_journal_open(JOURNAL, &err));
+	ok(prepare("lo", &wish, &result));
+	cr_assert_eq(unlink(JOURNAL), 0);
+	ok(device_restore_all(JOURNAL, 0, &err));
+	same_picture(shown, "clsact without a journal");
 }
 
 Test(device, an_ingress_queue_is_refused_only_for_egress)
