@@ -80,6 +80,12 @@ enum chaos_rule_flag {
 	CHAOS_RULE_INCLUDE_SSH = 4, /* SSH connections are not spared */
 };
 
+/* A value that moves in a straight line to `to` while the rule lasts, and stays there. See bpf/ramp.h. */
+struct chaos_ramp {
+	__u64 to;
+	__u64 over_ns; /* counted from chaos_rule.begins_ns; 0: the value stays as it is */
+};
+
 /* A rule as the kernel sees it: what to do once the matcher has chosen it. */
 struct chaos_rule {
 	__u32 faults;	      /* set of 1 << enum chaos_fault */
@@ -91,6 +97,8 @@ struct chaos_rule {
 	__u64 seed;
 	__u64 max_hits;	      /* 0: no limit */
 	__u64 rate_window_ns; /* 0: no limit; else at most rate_count faults in any window of that length */
+	__u64 begins_ns;      /* first in force: where ramps begin */
+	struct chaos_ramp percent_ramp, drop_ramp, delay_ramp; /* of percent_ppm, drop_ppm, delay_ns */
 	__u32 rate_count;     /* see struct chaos_budget */
 	__s32 error;	      /* refuse: the errno that connect() returns, positive */
 	__u8 per;	      /* enum chaos_per */
@@ -342,6 +350,7 @@ struct chaos_knobs {
 	__u32 faults;	    /* all faults of all rules, a set */
 	__u32 flows;	    /* 1: some rule names UDP or a server: sockets with many peers are looked at */
 	__u32 reset_ports;  /* 1: every rule with reset names ports: others need not be looked at */
+	__u32 ramps;	    /* 1: some rule has a value that moves */
 	__u32 set_retval;   /* 1: bpf_set_retval exists; 0: connections are refused by a rewritten destination */
 	__u32 leader_comm;  /* 1: the name of the thread group's leader can be read; 0: that of the thread */
 	__u32 wildcard[CHAOS_DIM_COUNT];    /* sets */
@@ -350,7 +359,7 @@ struct chaos_knobs {
 };
 
 _Static_assert(sizeof(struct chaos_vector) == 128, "chaos_vector");
-_Static_assert(sizeof(struct chaos_rule) == 72, "chaos_rule");
+_Static_assert(sizeof(struct chaos_rule) == 128, "chaos_rule");
 _Static_assert(sizeof(struct chaos_event) == 112, "chaos_event");
 _Static_assert(sizeof(struct chaos_owner) == 40, "chaos_owner");
 _Static_assert(sizeof(struct chaos_interval) == 136, "chaos_interval");

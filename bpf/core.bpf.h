@@ -14,6 +14,7 @@
 
 #include "bpf/kernel.h"
 #include "bpf/match.h"
+#include "bpf/ramp.h"
 
 extern const volatile struct chaos_knobs knobs;
 extern __u32 epoch; /* how many rules have finished: what was chosen before is chosen again */
@@ -414,6 +415,17 @@ static always bool verdict_holds(const struct chaos_verdict *v)
 	return v->epoch == epoch && now_ns() < v->valid_until_ns;
 }
 
+/* A value that may be under way to another: what it is at present. */
+static always __u64 at_present(const struct chaos_rule *r, __u64 value, const struct chaos_ramp *ramp)
+{
+	__u64 now;
+
+	if (!knobs.ramps || !ramp->over_ns)
+		return value;
+	now = now_ns();
+	return ramp_value(value, ramp, now > r->begins_ns ? now - r->begins_ns : 0);
+}
+
 /* ---- deciding --------------------------------------------------------------------------------------------- */
 
 /* Takes a rule out of the game for good, and has every connection choose again. */
@@ -535,7 +547,7 @@ static always bool decide(__u32 rule, const struct chaos_rule *r, struct chaos_s
 	__u32 reason;
 
 	count(&stats->matched);
-	if (!chance(unit, r->percent_ppm))
+	if (!chance(unit, at_present(r, r->percent_ppm, &r->percent_ramp)))
 		reason = CHAOS_SKIP_PERCENT;
 	else if (!possible)
 		reason = CHAOS_SKIP_DEVICE;

@@ -108,7 +108,7 @@ static always bool drops(struct packet_context *c, struct chaos_sock *s, struct 
 		return true;
 	unit = unit_throw(r, v, c->packet);
 	if (!(r->flags & CHAOS_RULE_DROP_ALL) || r->per == CHAOS_PER_PACKET) {
-		if (!chance(throw(r->seed + 1, v->connection, c->packet), r->drop_ppm)) {
+		if (!chance(throw(r->seed + 1, v->connection, c->packet), at_present(r, r->drop_ppm, &r->drop_ramp))) {
 			count(&stats->matched);
 			count(&stats->skipped[CHAOS_SKIP_PERCENT]);
 			return false;
@@ -225,10 +225,10 @@ static always __u64 delay_of(const struct chaos_rule *r, __u64 thrown)
 {
 	__u32 kind = r->distribution, step = thrown & (CHAOS_SPREAD_STEPS - 1);
 	struct chaos_spread *spread;
-	__s64 delay = r->delay_ns;
+	__s64 delay = at_present(r, r->delay_ns, &r->delay_ramp);
 
 	if (!r->jitter_ns)
-		return r->delay_ns;
+		return delay;
 	spread = bpf_map_lookup_elem(&chaos_spread, &kind);
 	if (spread)
 		delay += ((__s64)(r->jitter_ns >> 12)) * spread->quantile[step];

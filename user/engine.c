@@ -169,6 +169,22 @@ static int put_array(const struct bpf_map *map, const void *values, size_t size,
 		err_;                                                                                                  \
 	})
 
+/* Ramps begin when the schedule has their rule in force for the first time. */
+static int fill_rules(struct chaos *skel, const struct tables *t, const struct schedule *s)
+{
+	struct chaos_rule *rules = malloc(t->rules_count * sizeof(*rules));
+	int err;
+
+	if (!rules)
+		return -ENOMEM;
+	memcpy(rules, t->rules, t->rules_count * sizeof(*rules));
+	for (size_t i = 0; i < t->rules_count; i++)
+		rules[i].begins_ns = s->begins_ns[i];
+	err = put_array(skel->maps.chaos_rules, rules, sizeof(*rules), t->rules_count);
+	free(rules);
+	return err;
+}
+
 static int fill_schedule(struct chaos *skel, const struct schedule *s)
 {
 	uint32_t zero = 0, count = s->count;
@@ -185,7 +201,7 @@ static int fill_maps(struct chaos *skel, const struct tables *t, const struct sc
 	uint32_t zero = 0;
 	int err;
 
-	err = put_array(skel->maps.chaos_rules, t->rules, sizeof(*t->rules), t->rules_count);
+	err = fill_rules(skel, t, s);
 	err = err ?: put_array(skel->maps.chaos_budgets, t->budgets, sizeof(*t->budgets), t->rules_count);
 	err = err ?: put_array(skel->maps.chaos_sets, t->sets, sizeof(*t->sets), t->sets_count);
 	err = err ?: fill_schedule(skel, s);
@@ -355,9 +371,13 @@ int engine_fill_pids(struct engine *engine, const struct tables *tables, struct 
 	return ret ? error_set(err, ret, EXIT_FAILED, "cannot write the processes of the rules: %s", strerror(-ret)) : 0;
 }
 
-int engine_reschedule(struct engine *engine, const struct schedule *schedule, struct error *err)
+int engine_reschedule(struct engine *engine, const struct tables *tables, const struct schedule *schedule,
+		      struct error *err)
 {
 	int ret = fill_schedule(engine->skel, schedule);
+
+	if (!ret && tables->knobs.ramps)
+		ret = fill_rules(engine->skel, tables, schedule);
 
 	return ret ? error_set(err, ret, EXIT_FAILED, "cannot write the schedule: %s", strerror(-ret)) : 0;
 }

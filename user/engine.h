@@ -48,7 +48,8 @@ int engine_pin(struct engine *engine, const char *dir, bool maps_only, struct er
 int engine_fill_pids(struct engine *engine, const struct tables *tables, struct error *err);
 
 /* Puts another schedule in place, before arming: everything before took its time, and durations count from here. */
-int engine_reschedule(struct engine *engine, const struct schedule *schedule, struct error *err);
+int engine_reschedule(struct engine *engine, const struct tables *tables, const struct schedule *schedule,
+		      struct error *err);
 
 /* Reads back which processes and cgroups the kernel has added to those of the rules. */
 int engine_follow(const struct engine *engine, struct tables *tables);

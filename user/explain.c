@@ -233,10 +233,29 @@ static void say_protocol(struct sentence *s, const struct match *match)
 		say(s, "UDP ");
 }
 
+static void say_percent(struct sentence *s, uint64_t ppm)
+{
+	say_decimal(s, ppm, ALL_PPM / 100, "%");
+}
+
+/* "200 ms", or "200 ms to 8 s (rising over 1 min)" */
+static void say_ramped(struct sentence *s, uint64_t value, const struct ramp *ramp,
+		       void (*say_value)(struct sentence *s, uint64_t value))
+{
+	say_value(s, value);
+	if (!ramp->over_ns)
+		return;
+	say(s, " to ");
+	say_value(s, ramp->to);
+	say(s, " (%s over ", ramp->to > value ? "rising" : "falling");
+	say_duration(s, ramp->over_ns);
+	say(s, ")");
+}
+
 /* "8 s ± 500 ms" */
 static void say_delay(struct sentence *s, const struct fault *fault)
 {
-	say_duration(s, fault->delay_ns);
+	say_ramped(s, fault->delay_ns, &fault->delay_ramp, say_duration);
 	if (!fault->jitter_ns)
 		return;
 	say(s, " ± ");
@@ -247,7 +266,7 @@ static void say_delay(struct sentence *s, const struct fault *fault)
 		say(s, " (pareto distribution, at most ");
 	else
 		return;
-	say_duration(s, fault->delay_ns + 4 * fault->jitter_ns);
+	say_duration(s, fault_longest_delay(fault));
 	say(s, ")");
 }
 
@@ -285,7 +304,8 @@ static void say_drop(struct sentence *s, const struct rule *rule)
 		say(s, "lose packets");
 	} else {
 		say(s, "lose ");
-		say_decimal(s, rule->fault.drop_ppm, ALL_PPM / 100, "% of their packets");
+		say_ramped(s, rule->fault.drop_ppm, &rule->fault.drop_ramp, say_percent);
+		say(s, " of their packets");
 	}
 	say(s, "%s", towards[rule->match.directions]);
 }
@@ -338,13 +358,23 @@ static void say_connections(struct sentence *s, const struct rule *rule)
 	}
 }
 
+static bool is_partial(const struct rule *rule)
+{
+	return rule->percent_ramp.over_ns || (rule->percent_ppm > 0 && rule->percent_ppm < ALL_PPM);
+}
+
+static bool is_never(const struct rule *rule)
+{
+	return rule->percent_ppm == 0 && !rule->percent_ramp.over_ns;
+}
+
 /* A seed matters where there are dice. */
 static void say_seed(struct sentence *s, const struct rule *rule)
 {
-	bool some = rule->percent_ppm > 0 && rule->percent_ppm < ALL_PPM;
+	bool some = is_partial(rule);
 	bool jitter = rule->fault.jitter_ns > 0, lossy = HAS(rule, CHAOS_DROP) && !rule->fault.drop_all;
 
-	if (!rule->seed_given || !rule->percent_ppm || !(some || jitter || lossy))
+	if (!rule->seed_given || is_never(rule) || !(some || jitter || lossy))
 		return;
 	if (some)
 		say(s, ", the same ones");
@@ -360,12 +390,12 @@ static void say_how_often(struct sentence *s, const struct rule *rule)
 
 	if (rule->rate_window_ns == 60 * SECOND)
 		window = "a minute";
-	if (rule->percent_ppm == 0) {
+	if (is_never(rule)) {
 		say(s, "; on 0 %% of the %s, so never", units[rule->per]);
-	} else if (rule->percent_ppm < ALL_PPM) {
+	} else if (is_partial(rule)) {
 		say(s, "; on ");
-		say_decimal(s, rule->percent_ppm, ALL_PPM / 100, "% of the ");
-		say(s, "%s", units[rule->per]);
+		say_ramped(s, rule->percent_ppm, &rule->percent_ramp, say_percent);
+		say(s, " of the %s", units[rule->per]);
 	} else if (rule->per != CHAOS_PER_CONNECTION) {
 		say(s, "; on all %s", units[rule->per]);
 	}

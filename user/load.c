@@ -145,7 +145,7 @@ static int reschedule(struct load *load, struct error *err)
 	schedule_free(&load->schedule);
 	load->schedule = fresh;
 	load->began_ns = now.boot_ns;
-	return engine_reschedule(&load->engine, &load->schedule, err);
+	return engine_reschedule(&load->engine, load->tables, &load->schedule, err);
 }
 
 static int write_state(struct load *load, struct error *err)

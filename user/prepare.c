@@ -35,11 +35,10 @@ uint64_t rules_longest_delay(const struct rules *rules)
 	uint64_t longest = 0;
 
 	for (size_t i = 0; i < rules->count; i++) {
-		const struct fault *f = &rules->rules[i].fault;
-		uint64_t tail = f->distribution == CHAOS_UNIFORM ? f->jitter_ns : 4 * f->jitter_ns;
+		uint64_t of_rule = fault_longest_delay(&rules->rules[i].fault);
 
-		if (f->delay_ns + tail > longest)
-			longest = f->delay_ns + tail;
+		if (of_rule > longest)
+			longest = of_rule;
 	}
 	return longest;
 }

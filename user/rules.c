@@ -27,7 +27,9 @@ static int key_name(struct parser *p, const struct node *node, void *target)
 
 static int key_percent(struct parser *p, const struct node *node, void *target)
 {
-	return value_percent(p, node, target);
+	struct rule *rule = target;
+
+	return percent_ramped(p, node, &rule->percent_ppm, &rule->percent_ramp);
 }
 
 static int key_per(struct parser *p, const struct node *node, void *target)
@@ -75,7 +77,7 @@ const struct key rule_keys[] = {
 	{ "name", key_name, offsetof(struct rule, name) },
 	{ "match", key_match, offsetof(struct rule, match) },
 	{ "fault", key_fault, offsetof(struct rule, fault) },
-	{ "percent", key_percent, offsetof(struct rule, percent_ppm) },
+	{ "percent", key_percent, 0 },
 	{ "per", key_per, offsetof(struct rule, per) },
 	{ "max-hits", key_max_hits, offsetof(struct rule, max_hits) },
 	{ "max-rate", key_max_rate, 0 },
@@ -89,7 +91,7 @@ const struct key rule_keys[] = {
 
 static const struct key defaults_keys[] = {
 	{ "duration", key_duration, offsetof(struct rule, duration_ns) },
-	{ "percent", key_percent, offsetof(struct rule, percent_ppm) },
+	{ "percent", key_percent, 0 },
 	{ "per", key_per, offsetof(struct rule, per) },
 	{ "seed", key_seed, 0 },
 	{ NULL, NULL, 0 },

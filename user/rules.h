@@ -76,12 +76,20 @@ struct match {
 	bool include_ssh;
 };
 
+/* A value that moves in a straight line to `to` from the moment at which the rule is first in force. */
+struct ramp {
+	uint64_t to;
+	uint64_t over_ns; /* 0: it stays */
+};
+
 struct fault {
 	struct mark mark;
 	unsigned int faults;	   /* set of 1 << enum chaos_fault */
 	uint32_t drop_ppm;	   /* 1,000,000 for `drop: true` */
+	struct ramp drop_ramp;
 	bool drop_all;
 	uint64_t delay_ns, jitter_ns;
+	struct ramp delay_ramp;
 	enum chaos_distribution distribution;
 	int refuse;		   /* positive errno: ECONNREFUSED, ETIMEDOUT, ENETUNREACH, EPERM (denied) */
 };
@@ -100,6 +108,7 @@ struct rule {
 	struct match match;
 	struct fault fault;
 	uint32_t percent_ppm;
+	struct ramp percent_ramp;
 	enum chaos_per per;
 	uint64_t max_hits;	   /* 0: no limit */
 	uint32_t rate_count;	   /* 0: no limit */
@@ -137,6 +146,9 @@ int rules_parse(const char *file, const char *source, size_t len, const struct r
 		struct rules **rules, struct error *err);
 
 void rules_free(struct rules *rules);
+
+/* The longest that a packet can be held by this fault: jitter and the way of a ramp included. */
+uint64_t fault_longest_delay(const struct fault *fault);
 
 /* "8s", "500ms", "1m30s", "2h" to nanoseconds; -EINVAL for anything else, -ERANGE when above 365 days. */
 int parse_duration(const char *text, uint64_t *ns);

@@ -20,15 +20,15 @@ static int key_drop(struct parser *p, const struct node *node, void *target)
 		return err;
 	fault->faults |= 1U << CHAOS_DROP;
 	fault->drop_ppm = ALL_PPM;
-	if (strcmp(text, "true") != 0 && strcmp(text, "false") != 0) {
-		if (parse_percent(text, &fault->drop_ppm))
-			return fail(p, node->mark, "invalid drop '%s', expected %s", show(p, text), expected);
-	} else {
+	if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0)
 		err = value_true(p, node);
-	}
-	if (!err && fault->drop_ppm == 0)
+	else if (!strstr(text, "..") && parse_percent(text, &fault->drop_ppm))
+		return fail(p, node->mark, "invalid drop '%s', expected %s", show(p, text), expected);
+	else
+		err = percent_ramped(p, node, &fault->drop_ppm, &fault->drop_ramp);
+	if (!err && fault->drop_ppm == 0 && !fault->drop_ramp.over_ns)
 		return fail(p, node->mark, "drop '%s' does nothing, it must be more than 0", show(p, text));
-	fault->drop_all = fault->drop_ppm == ALL_PPM;
+	fault->drop_all = fault->drop_ppm == ALL_PPM && !fault->drop_ramp.over_ns;
 	return err;
 }
 
@@ -45,12 +45,21 @@ static int key_time(struct parser *p, const struct node *node, void *target)
 	return err;
 }
 
+static int read_delay(struct parser *p, const struct node *node, uint64_t *ns)
+{
+	return value_duration(p, node, CHAOS_MAX_DELAY_NS, ns);
+}
+
 static int key_delay(struct parser *p, const struct node *node, void *target)
 {
 	struct fault *fault = target;
+	int err;
 
 	fault->faults |= 1U << CHAOS_DELAY;
-	return key_time(p, node, &fault->delay_ns);
+	err = value_ramped(p, node, read_delay, &fault->delay_ns, &fault->delay_ramp);
+	if (!err && !fault->delay_ramp.over_ns)
+		err = key_time(p, node, &fault->delay_ns);
+	return err;
 }
 
 static int key_distribution(struct parser *p, const struct node *node, void *target)
@@ -108,10 +117,18 @@ const struct key fault_keys[] = {
 	{ NULL, NULL, 0 },
 };
 
-/* The tails of normal and pareto are cut at four times the jitter. */
-static uint64_t longest_delay(const struct fault *fault)
+/* Where a ramp leads, or where it comes from. */
+static uint64_t larger_delay(const struct fault *fault)
 {
-	return fault->delay_ns + fault->jitter_ns * (fault->distribution == CHAOS_UNIFORM ? 1 : 4);
+	if (fault->delay_ramp.over_ns && fault->delay_ramp.to > fault->delay_ns)
+		return fault->delay_ramp.to;
+	return fault->delay_ns;
+}
+
+/* The tails of normal and pareto are cut at four times the jitter. */
+uint64_t fault_longest_delay(const struct fault *fault)
+{
+	return larger_delay(fault) + fault->jitter_ns * (fault->distribution == CHAOS_UNIFORM ? 1 : 4);
 }
 
 static int check_delay(struct parser *p, const struct node *node, const struct fault *fault)
@@ -124,10 +141,10 @@ static int check_delay(struct parser *p, const struct node *node, const struct f
 		return fail(p, distribution->key_mark, "'distribution' needs 'jitter'");
 	if (!jitter)
 		return 0;
-	if (fault->jitter_ns > fault->delay_ns)
+	if (fault->jitter_ns > larger_delay(fault))
 		return fail(p, jitter->mark, "jitter '%s' is longer than the delay, '%s'", show(p, jitter->text),
 			    show(p, node_get(node, "delay")->text));
-	if (longest_delay(fault) > CHAOS_MAX_DELAY_NS)
+	if (fault_longest_delay(fault) > CHAOS_MAX_DELAY_NS)
 		return fail(p, jitter->mark, "delay and %sjitter '%s' together are longer than 10 min",
 			    fault->distribution == CHAOS_UNIFORM ? "" : "four times the ", show(p, jitter->text));
 	return 0;

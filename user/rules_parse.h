@@ -50,6 +50,11 @@ int value_percent(struct parser *p, const struct node *node, uint32_t *ppm);
 int value_true(struct parser *p, const struct node *node); /* `true` and nothing else */
 int value_choice(struct parser *p, const struct node *node, const char *const *names, unsigned int *index);
 
+/* user/rules_ramp.c: a value that may move, "200ms..8s over 60s"; ramp->over_ns is 0 when it does not */
+typedef int (*value_fn)(struct parser *p, const struct node *node, uint64_t *value);
+int value_ramped(struct parser *p, const struct node *node, value_fn read, uint64_t *value, struct ramp *ramp);
+int percent_ramped(struct parser *p, const struct node *node, uint32_t *ppm, struct ramp *ramp);
+
 /* A list's entries, or the one value that stands where a list could. An empty list is an error. */
 int value_list(struct parser *p, const struct node *node, const struct node **entries, size_t *count);
 

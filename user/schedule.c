@@ -109,7 +109,7 @@ static int add_windows(struct spans *spans, const struct window *w, const struct
 	}
 }
 
-static int collect(const struct rules *rules, const struct moment *now, struct spans *spans, uint64_t *end,
+static int collect(const struct rules *rules, const struct moment *now, struct spans *spans, struct schedule *schedule,
 		   struct error *err)
 {
 	for (size_t i = 0; i < rules->count; i++) {
@@ -129,7 +129,8 @@ static int collect(const struct rules *rules, const struct moment *now, struct s
 		if (spans->count == before)
 			return rules_error_at(rules, rule->window.mark, err, EXIT_USAGE,
 					      "rule '%s' ends before its window opens", rule->name);
-		*end = later(*end, spans->entries[spans->count - 1].to);
+		schedule->begins_ns[i] = spans->entries[before].from; /* spans of a rule are in order */
+		schedule->end_ns = later(schedule->end_ns, spans->entries[spans->count - 1].to);
 	}
 	return 0;
 }
@@ -184,7 +185,10 @@ int schedule_make(const struct rules *rules, const struct moment *now, struct sc
 	int ret;
 
 	memset(schedule, 0, sizeof(*schedule));
-	ret = collect(rules, now, &spans, &schedule->end_ns, err);
+	schedule->begins_ns = calloc(rules->count, sizeof(*schedule->begins_ns));
+	if (!schedule->begins_ns)
+		return error_set(err, -ENOMEM, EXIT_FAILED, "out of memory");
+	ret = collect(rules, now, &spans, schedule, err);
 	if (ret)
 		goto out;
 	qsort(spans.entries, spans.count, sizeof(*spans.entries), by_start);
@@ -208,11 +212,14 @@ int schedule_make(const struct rules *rules, const struct moment *now, struct sc
 out:
 	free(times);
 	free(spans.entries);
+	if (ret)
+		schedule_free(schedule);
 	return ret;
 }
 
 void schedule_free(struct schedule *schedule)
 {
 	free(schedule->intervals);
+	free(schedule->begins_ns);
 	memset(schedule, 0, sizeof(*schedule));
 }

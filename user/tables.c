@@ -487,6 +487,11 @@ static void make_slots(struct chaos_budget *budget, uint64_t limit)
 	budget->slots = (limit + 1) / budget->slot_faults - 1;
 }
 
+static struct chaos_ramp ramp_of(const struct ramp *ramp)
+{
+	return (struct chaos_ramp){ .to = ramp->to, .over_ns = ramp->over_ns };
+}
+
 static void make_rule(struct chaos_rule *to, struct chaos_budget *budget, const struct rule *from, bool observe)
 {
 	to->faults = from->fault.faults;
@@ -494,7 +499,10 @@ static void make_rule(struct chaos_rule *to, struct chaos_budget *budget, const 
 	to->drop_ppm = from->fault.drop_ppm;
 	to->flags = (observe ? CHAOS_RULE_OBSERVE : 0) | (from->fault.drop_all ? CHAOS_RULE_DROP_ALL : 0) |
 		    (from->match.include_ssh ? CHAOS_RULE_INCLUDE_SSH : 0);
+	to->percent_ramp = ramp_of(&from->percent_ramp);
+	to->drop_ramp = ramp_of(&from->fault.drop_ramp);
 	to->delay_ns = from->fault.delay_ns;
+	to->delay_ramp = ramp_of(&from->fault.delay_ramp);
 	to->jitter_ns = from->fault.jitter_ns;
 	to->seed = from->seed_given ? from->seed : random_seed();
 	to->max_hits = from->max_hits;
@@ -518,6 +526,11 @@ static bool all_resets_name_ports(const struct rules *rules)
 	return true;
 }
 
+static bool has_ramp(const struct chaos_rule *r)
+{
+	return r->percent_ramp.over_ns || r->drop_ramp.over_ns || r->delay_ramp.over_ns;
+}
+
 static int make_rules(struct tables *t, const struct rules *rules, bool observe)
 {
 	struct chaos_vector all = { 0 };
@@ -530,6 +543,7 @@ static int make_rules(struct tables *t, const struct rules *rules, bool observe)
 	for (size_t i = 0; i < rules->count; i++) {
 		make_rule(&t->rules[i], &t->budgets[i], &rules->rules[i], observe);
 		t->knobs.faults |= t->rules[i].faults;
+		t->knobs.ramps |= has_ramp(&t->rules[i]);
 		set_bit(&all, i);
 	}
 	t->knobs.rules = rules->count;

@@ -637,6 +637,42 @@ Test(decide, percent_is_met)
 	unload(&l);
 }
 
+/* As if the rules had been in force for so long. */
+static void begin_ago(const struct loaded *l, double seconds)
+{
+	for (uint32_t i = 0; i < l->made.tables->rules_count; i++) {
+		struct chaos_rule r = l->made.tables->rules[i];
+
+		r.begins_ns = boot_now() - (uint64_t)(seconds * SECOND);
+		cr_assert_eq(bpf_map_update_elem(engine_map(&l->engine, "chaos_rules"), &i, &r, BPF_ANY), 0);
+	}
+}
+
+/* The share that is hit follows the ramp. The throws take less time than the bounds leave. */
+Test(decide, a_percentage_that_moves)
+{
+	static const struct {
+		double after, up;
+	} cases[] = { { -50, 0 }, { 10, .1 }, { 50, .5 }, { 100, 1 }, { 200, 1 } };
+	static uint8_t early[THROWS], late[THROWS];
+	struct loaded l;
+
+	load(&l, RULES RULE("a", "{ user: 1000 }", "  percent: 0..100 over 100s\n  seed: 1\n")
+			 RULE("b", "{ user: 1000 }", "  percent: 80..0 over 80s\n"));
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		begin_ago(&l, cases[i].after);
+		expect_share(throw_all(&l, 0, 0, NULL), cases[i].up, "rising");
+		expect_share(throw_all(&l, 1, 0, NULL), fmax(0, .8 - fmax(0, cases[i].after) / 100), "falling");
+	}
+	begin_ago(&l, 20);
+	throw_all(&l, 0, 0, early);
+	begin_ago(&l, 60);
+	throw_all(&l, 0, 0, late);
+	for (int i = 0; i < THROWS; i++)
+		cr_assert(late[i] >= early[i], "who is hit stays so while the percentage rises");
+	unload(&l);
+}
+
 static size_t common(const uint8_t *a, const uint8_t *b)
 {
 	size_t sum = 0;

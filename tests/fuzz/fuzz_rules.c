@@ -35,8 +35,9 @@ static void require_fault(const struct rule *rule)
 	const struct fault *fault = &rule->fault;
 
 	REQUIRE(fault->faults != 0 && fault->faults < 1U << CHAOS_FAULT_COUNT);
-	REQUIRE(fault->delay_ns <= CHAOS_MAX_DELAY_NS && fault->jitter_ns <= fault->delay_ns);
-	REQUIRE(fault->drop_ppm <= 1000000 && fault->drop_all == (fault->drop_ppm == 1000000));
+	REQUIRE(fault_longest_delay(fault) <= CHAOS_MAX_DELAY_NS);
+	REQUIRE(fault->jitter_ns <= fault->delay_ns || fault->jitter_ns <= fault->delay_ramp.to);
+	REQUIRE(fault->drop_ppm <= 1000000 && (!fault->drop_all || fault->drop_ppm == 1000000));
 	REQUIRE(!!fault->refuse == !!(fault->faults & (1U << CHAOS_REFUSE)));
 	REQUIRE(!fault->refuse || rule->per == CHAOS_PER_CONNECTION);
 }
