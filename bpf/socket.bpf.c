@@ -437,6 +437,11 @@ static always bool loses(struct packet_context *c, struct chaos_sock *s, struct 
 {
 	c->packet = ++s->packet;
 	count(&stats->seen);
+	/* Refused by silence, see refuse_by_address(): decided at connect(), by a rule that does not drop. */
+	if (!knobs.set_retval && does(r, CHAOS_REFUSE) && v->inject & 1 << CHAOS_DROP) {
+		count(&stats->packets);
+		return true;
+	}
 	if (!touches(r, CHAOS_DROP, s->side, leaves) || !drops(c, s, v, r, stats))
 		return false;
 	count(&stats->packets);

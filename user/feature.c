@@ -116,6 +116,20 @@ static struct probe_result probe_tcx(void)
 }
 
 /* Trampolines may be missing (no ftrace), and 5.10 does not let such a program reach a socket's storage. */
+/*
+ * bpf_sk_storage_get in a tracing program (5.11 on; libbpf's own probe passes these programs over). A call without
+ * arguments is refused either way: -EINVAL says that there is no such function.
+ */
+static bool has_tracing_storage(struct bpf_prog_load_opts *opts)
+{
+	const struct bpf_insn insns[] = {
+		{ .code = 0x85, .imm = BPF_FUNC_sk_storage_get },
+		{ .code = 0x95 },
+	};
+
+	return bpf_prog_load(BPF_PROG_TYPE_TRACING, "chaos_probe", "GPL", insns, 2, opts) != -EINVAL;
+}
+
 static struct probe_result probe_accept_hook(void)
 {
 	struct probe_result r = { .ok = false, .error = ENOENT };
@@ -129,7 +143,7 @@ static struct probe_result probe_accept_hook(void)
 	opts.attach_btf_id = libbpf_find_vmlinux_btf_id("inet_csk_accept", BPF_TRACE_FEXIT);
 	if ((int)opts.attach_btf_id <= 0)
 		return r;
-	if (libbpf_probe_bpf_helper(BPF_PROG_TYPE_TRACING, BPF_FUNC_sk_storage_get, NULL) == 0) {
+	if (!has_tracing_storage(&opts)) {
 		r.error = EOPNOTSUPP;
 		return r;
 	}

@@ -83,9 +83,10 @@ def at_random_moments():
                seconds=DURATION_S + 5)
     while time.monotonic() < begun + DURATION_S + 1:
         time.sleep(0.1)
-    quick = min(scene.victim.get(HOST, PORT)["ms"] for _ in range(5))
-    check(quick < 50, f"after the deadline a request still takes {quick} ms")
+    quick = min(scene.victim.get(HOST, PORT)["ms"] for _ in range(20))
     runs = scene.neighbour.end()
+    usual = min(shortest for *_, shortest in runs)
+    check(quick < 50 + usual, f"after the deadline a request still takes {quick} ms, the neighbour's {usual}")
     check_equal([met for met, *_ in runs], [None], f"what the neighbour met: {runs}")
     chaos.stop()
     check_equal(leftovers.bpf_count("chaos_"), 0, "programs and maps after stop")
