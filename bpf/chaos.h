@@ -47,6 +47,14 @@ enum chaos_distribution {
 	CHAOS_DISTRIBUTION_COUNT,
 };
 
+/* Which packets a drop loses that does not lose them all, see bpf/loss.bpf.h. */
+enum chaos_loss {
+	CHAOS_LOSS_CHANCE,
+	CHAOS_LOSS_EVERY,
+	CHAOS_LOSS_BURST,
+	CHAOS_LOSS_COUNT,
+};
+
 /* Which end of the connection the named process is. */
 enum chaos_side {
 	CHAOS_SIDE_UNKNOWN,
@@ -104,7 +112,10 @@ struct chaos_rule {
 	__u8 per;	      /* enum chaos_per */
 	__u8 distribution;    /* enum chaos_distribution */
 	__u8 directions;      /* enum chaos_direction, a set */
-	__u8 pad[5];
+	__u8 loss;	      /* enum chaos_loss */
+	__u32 drop_every;     /* CHAOS_LOSS_EVERY: each so manieth packet of a connection */
+	__u32 burst_enter;    /* CHAOS_LOSS_BURST, parts of 2^32: chance that a burst begins at a packet, */
+	__u32 burst_leave;    /* and that it ends; drop_ppm is the share that both come to */
 };
 
 /*
@@ -221,6 +232,9 @@ struct chaos_verdict {
 	__u16 rule;		  /* index, or CHAOS_NO_RULE */
 	__u8 decided;		  /* set of faults decided once for the whole connection */
 	__u8 inject;		  /* those of `decided` that are done */
+	__u32 loss_packets;	  /* packets that a model of loss has looked at */
+	__u8 loss_ill;		  /* CHAOS_LOSS_BURST: within a burst */
+	__u8 pad[3];
 };
 
 /* What is kept with every socket (sk_storage). An accepted socket begins as a copy of its listener's. */
@@ -350,6 +364,7 @@ struct chaos_knobs {
 	__u32 faults;	    /* all faults of all rules, a set */
 	__u32 flows;	    /* 1: some rule names UDP or a server: sockets with many peers are looked at */
 	__u32 reset_ports;  /* 1: every rule with reset names ports: others need not be looked at */
+	__u32 losses;	    /* all models of loss of all rules, a set of 1 << enum chaos_loss */
 	__u32 ramps;	    /* 1: some rule has a value that moves */
 	__u32 set_retval;   /* 1: bpf_set_retval exists; 0: connections are refused by a rewritten destination */
 	__u32 leader_comm;  /* 1: the name of the thread group's leader can be read; 0: that of the thread */
@@ -359,12 +374,12 @@ struct chaos_knobs {
 };
 
 _Static_assert(sizeof(struct chaos_vector) == 128, "chaos_vector");
-_Static_assert(sizeof(struct chaos_rule) == 128, "chaos_rule");
+_Static_assert(sizeof(struct chaos_rule) == 136, "chaos_rule");
 _Static_assert(sizeof(struct chaos_event) == 112, "chaos_event");
 _Static_assert(sizeof(struct chaos_owner) == 40, "chaos_owner");
 _Static_assert(sizeof(struct chaos_interval) == 136, "chaos_interval");
-_Static_assert(sizeof(struct chaos_verdict) == 40, "chaos_verdict");
-_Static_assert(sizeof(struct chaos_sock) == 128, "chaos_sock");
+_Static_assert(sizeof(struct chaos_verdict) == 48, "chaos_verdict");
+_Static_assert(sizeof(struct chaos_sock) == 136, "chaos_sock");
 _Static_assert(sizeof(struct chaos_flow_key) == 32, "chaos_flow_key");
 
 #endif

@@ -12,6 +12,7 @@
 #ifndef CORE_BPF_H
 #define CORE_BPF_H
 
+#include "bpf/burst.h"
 #include "bpf/kernel.h"
 #include "bpf/match.h"
 #include "bpf/ramp.h"
@@ -398,6 +399,8 @@ static __noinline __attribute__((unused)) int choose_verdict(struct flow *f, str
 		v->inject = 0;
 		v->request = 0;
 		v->hold_until_mono_ns = 0;
+		v->loss_packets = 0;
+		v->loss_ill = 0;
 	}
 	v->valid_until_ns = choice.valid_until_ns;
 	v->epoch = new_epoch;
@@ -564,6 +567,13 @@ static always bool decide(__u32 rule, const struct chaos_rule *r, struct chaos_s
 	if (fault < CHAOS_FAULT_COUNT)
 		count(&stats->faults[fault]);
 	return true;
+}
+
+/* Came up for decision, and its own dice said no. */
+static always void spare(struct chaos_stats *stats)
+{
+	count(&stats->matched);
+	count(&stats->skipped[CHAOS_SKIP_PERCENT]);
 }
 
 /* The throw that `percent` looks at. */

@@ -10,6 +10,7 @@
  *	delay                              leaving: the first packet of a request is stamped, fq holds it, and the rest of
  *	                                   the request queues behind it
  */
+#include "bpf/loss.bpf.h"
 #include "bpf/packet.bpf.h"
 
 #define PASS 1
@@ -108,9 +109,8 @@ static always bool drops(struct packet_context *c, struct chaos_sock *s, struct 
 		return true;
 	unit = unit_throw(r, v, c->packet);
 	if (!(r->flags & CHAOS_RULE_DROP_ALL) || r->per == CHAOS_PER_PACKET) {
-		if (!chance(throw(r->seed + 1, v->connection, c->packet), at_present(r, r->drop_ppm, &r->drop_ramp))) {
-			count(&stats->matched);
-			count(&stats->skipped[CHAOS_SKIP_PERCENT]);
+		if (!model_loses(s, v, r, c->packet)) {
+			spare(stats);
 			return false;
 		}
 		if (!decide(v->rule, r, stats, CHAOS_DROP, unit, true))

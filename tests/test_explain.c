@@ -187,6 +187,19 @@ Test(explain, what)
 	expect_sentences(cases, COUNT(cases));
 }
 
+Test(explain, models_of_loss)
+{
+	static const char *const cases[][2] = {
+		{ RULE("ports: 443", "drop: { every: 10 }", ", seed: 7"),
+		  "a: connections from any process to port 443 anywhere lose one packet in 10, exactly; ends after 5 min." },
+		{ RULE("ports: 443", "drop: { burst: { loss: 2%, length: 5 } }", ", seed: 7"),
+		  "a: connections from any process to port 443 anywhere lose 2 % of their packets, 5 in a row on average; the same "
+		  "packets each time (seed 7); ends after 5 min." },
+	};
+
+	expect_sentences(cases, COUNT(cases));
+}
+
 Test(explain, how_often)
 {
 	static const char *const cases[][2] = {

@@ -220,6 +220,43 @@ Test(rules, faults)
 	}
 }
 
+Test(rules, models_of_loss)
+{
+	struct rules *rules = parse(FAULT("{ drop: { every: 10 } }"));
+	const struct fault *fault = &rules->rules[0].fault;
+
+	cr_expect(fault->faults == 1 << CHAOS_DROP && fault->loss == CHAOS_LOSS_EVERY && fault->drop_every == 10 && !fault->drop_all);
+	rules_free(rules);
+	rules = parse(FAULT("{ drop: { burst: { loss: 2%, length: 5 } }, delay: 1s }"));
+	fault = &rules->rules[0].fault;
+	cr_expect(fault->faults == (1 << CHAOS_DROP | 1 << CHAOS_DELAY) && fault->loss == CHAOS_LOSS_BURST);
+	cr_expect(fault->drop_ppm == 20000 && fault->burst_length == 5 && !fault->drop_all);
+	rules_free(rules);
+}
+
+Test(rules, wrong_models_of_loss)
+{
+	static const struct wrong cases[] = {
+		{ FAULT("{ drop: {} }"), "t:5:18: 'drop' takes one of 'every' and 'burst'" },
+		{ FAULT("{ drop: { every: 1 } }"), "t:5:27: invalid every '1', expected a whole number from 2 to 1000000" },
+		{ FAULT("{ drop: { evry: 5 } }"), "t:5:20: unknown key 'evry', did you mean 'every'?" },
+		{ FAULT("{ drop: { every: 5, burst: { loss: 1%, length: 3 } } }"), "t:5:18: 'drop' takes one of 'every' and 'burst'" },
+		{ FAULT("{ drop: { burst: 5 } }"),
+		  "t:5:27: 'burst' is a single value, expected a map such as { loss: 2%, length: 5 }" },
+		{ FAULT("{ drop: { burst: { loss: 5% } } }"),
+		  "t:5:27: 'burst' needs both 'loss' and 'length', as in { loss: 2%, length: 5 }" },
+		{ FAULT("{ drop: { burst: { loss: 0, length: 5 } } }"),
+		  "t:5:35: loss '0' leaves no room for bursts, it must be between 0 and 100" },
+		{ FAULT("{ drop: { burst: { loss: 100%, length: 5 } } }"),
+		  "t:5:35: loss '100%' leaves no room for bursts, it must be between 0 and 100" },
+		{ FAULT("{ drop: { burst: { loss: 90%, length: 8 } } }"), "t:5:48: a loss of 90 % needs bursts of 9 packets at least" },
+		{ FAULT("{ drop: { burst: { loss: 1%, length: 0 } } }"),
+		  "t:5:47: invalid length '0', expected a whole number from 1 to 1000000" },
+	};
+
+	EXPECT_WRONG(cases);
+}
+
 /* A reset is TCP's: the rule is about TCP alone unless udp was asked for, which is an error. */
 Test(rules, reset_narrows_the_protocol)
 {

@@ -302,6 +302,12 @@ static void say_drop(struct sentence *s, const struct rule *rule)
 		say(s, "go silent");
 	} else if (rule->fault.drop_all) {
 		say(s, "lose packets");
+	} else if (rule->fault.loss == CHAOS_LOSS_EVERY) {
+		say(s, "lose one packet in %u, exactly", rule->fault.drop_every);
+	} else if (rule->fault.loss == CHAOS_LOSS_BURST) {
+		say(s, "lose ");
+		say_percent(s, rule->fault.drop_ppm);
+		say(s, " of their packets, %u in a row on average", rule->fault.burst_length);
 	} else {
 		say(s, "lose ");
 		say_ramped(s, rule->fault.drop_ppm, &rule->fault.drop_ramp, say_percent);
@@ -368,11 +374,16 @@ static bool is_never(const struct rule *rule)
 	return rule->percent_ppm == 0 && !rule->percent_ramp.over_ns;
 }
 
+static bool has_lossy_dice(const struct rule *rule)
+{
+	return HAS(rule, CHAOS_DROP) && !rule->fault.drop_all && rule->fault.loss != CHAOS_LOSS_EVERY;
+}
+
 /* A seed matters where there are dice. */
 static void say_seed(struct sentence *s, const struct rule *rule)
 {
 	bool some = is_partial(rule);
-	bool jitter = rule->fault.jitter_ns > 0, lossy = HAS(rule, CHAOS_DROP) && !rule->fault.drop_all;
+	bool jitter = rule->fault.jitter_ns > 0, lossy = has_lossy_dice(rule);
 
 	if (!rule->seed_given || is_never(rule) || !(some || jitter || lossy))
 		return;

@@ -14,6 +14,7 @@
 TABLE(fault_names, CHAOS_FAULT_COUNT, "drop", "delay", "refuse", "reset");
 TABLE(per_names, CHAOS_PER_COUNT, "connection", "packet", "request");
 TABLE(distribution_names, CHAOS_DISTRIBUTION_COUNT, "uniform", "normal", "pareto");
+TABLE(loss_names, CHAOS_LOSS_COUNT, "chance", "every", "burst");
 TABLE(side_names, CHAOS_SIDE_COUNT, "unknown", "client", "server");
 TABLE(skip_names, CHAOS_SKIP_COUNT, "percent", "max-hits", "max-rate", "observe", "ssh", "device");
 TABLE(protocol_names, CHAOS_PROTOCOL_COUNT, "tcp", "udp");

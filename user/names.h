@@ -9,6 +9,7 @@
 extern const char *const fault_names[];	       /* enum chaos_fault: drop, delay, refuse, reset */
 extern const char *const per_names[];	       /* connection, packet, request */
 extern const char *const distribution_names[]; /* uniform, normal, pareto */
+extern const char *const loss_names[];	       /* enum chaos_loss: chance, every, burst */
 extern const char *const side_names[];	       /* unknown, client, server */
 extern const char *const skip_names[];	       /* percent, max-hits, max-rate, observe, ssh, device */
 extern const char *const protocol_names[];     /* tcp, udp */

@@ -88,6 +88,9 @@ struct fault {
 	uint32_t drop_ppm;	   /* 1,000,000 for `drop: true` */
 	struct ramp drop_ramp;
 	bool drop_all;
+	enum chaos_loss loss;
+	uint32_t drop_every;	   /* CHAOS_LOSS_EVERY */
+	uint32_t burst_length;	   /* CHAOS_LOSS_BURST: packets on average; drop_ppm is the whole loss */
 	uint64_t delay_ns, jitter_ns;
 	struct ramp delay_ramp;
 	enum chaos_distribution distribution;

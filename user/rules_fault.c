@@ -2,11 +2,90 @@
 /* `fault`: what a rule does, and which faults, sides and directions make sense together. */
 #include <string.h>
 
+#include "user/explain.h"
 #include "user/names.h"
 #include "user/rules_parse.h"
 
 #define HAS(fault, which) ((fault)->faults & (1U << (which)))
 #define ALL_PPM           1000000
+
+#define MAX_EVERY 1000000 /* packets; of a burst's mean length as well */
+
+static int key_every(struct parser *p, const struct node *node, void *target)
+{
+	struct fault *fault = target;
+	uint64_t every = 0;
+	int err;
+
+	err = value_number(p, node, 2, MAX_EVERY, &every);
+	fault->loss = CHAOS_LOSS_EVERY;
+	fault->drop_every = (uint32_t)every;
+	return err;
+}
+
+static int key_burst_loss(struct parser *p, const struct node *node, void *target)
+{
+	struct fault *fault = target;
+	int err;
+
+	err = value_percent(p, node, &fault->drop_ppm);
+	if (!err && (fault->drop_ppm == 0 || fault->drop_ppm == ALL_PPM))
+		err = fail(p, node->mark, "loss '%s' leaves no room for bursts, it must be between 0 and 100",
+			   show(p, node->text));
+	return err;
+}
+
+static int key_burst_length(struct parser *p, const struct node *node, void *target)
+{
+	struct fault *fault = target;
+	uint64_t length = 0;
+	int err;
+
+	err = value_number(p, node, 1, MAX_EVERY, &length);
+	fault->burst_length = (uint32_t)length;
+	return err;
+}
+
+/* So much loss in such bursts: between two bursts there must be room for one packet at least. */
+static int key_burst(struct parser *p, const struct node *node, void *target)
+{
+	static const struct key keys[] = {
+		{ "loss", key_burst_loss, 0 },
+		{ "length", key_burst_length, 0 },
+		{ NULL, NULL, 0 },
+	};
+	struct fault *fault = target;
+	char loss[32];
+	int err;
+
+	fault->loss = CHAOS_LOSS_BURST;
+	err = map_parse(p, node, "a map such as { loss: 2%, length: 5 }", keys, fault);
+	if (err)
+		return err;
+	if (!node_get(node, "loss") || !node_get(node, "length"))
+		return fail(p, node->mark, "'burst' needs both 'loss' and 'length', as in { loss: 2%%, length: 5 }");
+	if (fault->drop_ppm > (uint64_t)fault->burst_length * (ALL_PPM - fault->drop_ppm))
+		return fail(p, node_get(node, "length")->mark, "a loss of %s needs bursts of %u packets at least",
+			    format_percent(loss, sizeof(loss), fault->drop_ppm),
+			    (ALL_PPM - 1) / (ALL_PPM - fault->drop_ppm));
+	return 0;
+}
+
+/* `drop: { every: 10 }` or `drop: { burst: { loss: 2%, length: 5 } }` */
+static int drop_model(struct parser *p, const struct node *node, struct fault *fault)
+{
+	static const struct key keys[] = {
+		{ "every", key_every, 0 },
+		{ "burst", key_burst, 0 },
+		{ NULL, NULL, 0 },
+	};
+	int err;
+
+	err = map_parse(p, node, "a map such as { every: 10 }", keys, fault);
+	if (!err && node->count != 1)
+		err = fail(p, node->mark, "'drop' takes one of 'every' and 'burst'");
+	return err;
+}
 
 static int key_drop(struct parser *p, const struct node *node, void *target)
 {
@@ -15,10 +94,12 @@ static int key_drop(struct parser *p, const struct node *node, void *target)
 	const char *text;
 	int err;
 
+	fault->faults |= 1U << CHAOS_DROP;
+	if (node->kind == NODE_MAP)
+		return drop_model(p, node, fault);
 	err = value_text(p, node, expected, &text);
 	if (err)
 		return err;
-	fault->faults |= 1U << CHAOS_DROP;
 	fault->drop_ppm = ALL_PPM;
 	if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0)
 		err = value_true(p, node);

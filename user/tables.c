@@ -487,6 +487,17 @@ static void make_slots(struct chaos_budget *budget, uint64_t limit)
 	budget->slots = (limit + 1) / budget->slot_faults - 1;
 }
 
+/* Chances as parts of 2^32: a burst of `length` packets on average ends with 1 / length at each, and begins so often that
+ * the share of packets within one is the loss. */
+static void make_burst(struct chaos_rule *to, const struct fault *fault)
+{
+	const double whole = 4294967296.0, loss = fault->drop_ppm / 1e6, leave = 1.0 / fault->burst_length;
+	const double enter = leave * loss / (1 - loss);
+
+	to->burst_leave = fmin(leave * whole, UINT32_MAX);
+	to->burst_enter = fmin(enter * whole, UINT32_MAX);
+}
+
 static struct chaos_ramp ramp_of(const struct ramp *ramp)
 {
 	return (struct chaos_ramp){ .to = ramp->to, .over_ns = ramp->over_ns };
@@ -501,6 +512,10 @@ static void make_rule(struct chaos_rule *to, struct chaos_budget *budget, const 
 		    (from->match.include_ssh ? CHAOS_RULE_INCLUDE_SSH : 0);
 	to->percent_ramp = ramp_of(&from->percent_ramp);
 	to->drop_ramp = ramp_of(&from->fault.drop_ramp);
+	to->loss = from->fault.loss;
+	to->drop_every = from->fault.drop_every;
+	if (to->loss == CHAOS_LOSS_BURST)
+		make_burst(to, &from->fault);
 	to->delay_ns = from->fault.delay_ns;
 	to->delay_ramp = ramp_of(&from->fault.delay_ramp);
 	to->jitter_ns = from->fault.jitter_ns;
@@ -543,6 +558,7 @@ static int make_rules(struct tables *t, const struct rules *rules, bool observe)
 	for (size_t i = 0; i < rules->count; i++) {
 		make_rule(&t->rules[i], &t->budgets[i], &rules->rules[i], observe);
 		t->knobs.faults |= t->rules[i].faults;
+		t->knobs.losses |= 1 << t->rules[i].loss;
 		t->knobs.ramps |= has_ramp(&t->rules[i]);
 		set_bit(&all, i);
 	}

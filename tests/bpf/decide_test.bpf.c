@@ -3,6 +3,7 @@
  * What the hooks inline, as programs that BPF_PROG_TEST_RUN can call: choosing a rule, the budget, the dice, reading a
  * packet. Loaded beside a load's own programs, with its maps and knobs, see test_decide.c.
  */
+#include "bpf/loss.bpf.h"
 #include "bpf/packet.bpf.h"
 #include "tests/bpf/decide_test.h"
 
@@ -97,6 +98,29 @@ int test_decide(struct __sk_buff *skb)
 	v.request = q.packet;
 	hit = decide(q.rule, r, stats, CHAOS_DROP, unit_throw(r, &v, q.packet), true);
 	injected[v.connection & (TEST_CONNECTIONS - 1)] = hit;
+	return bpf_skb_store_bytes(skb, ETH_HLEN, &q, sizeof(q), 0) ? 1 : 0;
+}
+
+MAP(BPF_MAP_TYPE_HASH, test_sock, __u32, struct chaos_sock, 1);
+
+/* The loss of the packets of one connection, one after the other: injected[]. */
+SEC("tc")
+int test_loss(struct __sk_buff *skb)
+{
+	struct chaos_rule *r;
+	struct chaos_sock *s;
+	struct question q;
+	__u32 zero = 0;
+
+	if (!ask(skb, &q))
+		return 1;
+	r = rule_of(q.rule);
+	s = bpf_map_lookup_elem(&test_sock, &zero);
+	if (!r || !s)
+		return 1;
+	s->verdict.connection = q.connection;
+	injected[q.packet & (TEST_CONNECTIONS - 1)] = model_loses(s, &s->verdict, r, q.packet);
+	q.packet++;
 	return bpf_skb_store_bytes(skb, ETH_HLEN, &q, sizeof(q), 0) ? 1 : 0;
 }
 

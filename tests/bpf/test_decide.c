@@ -756,3 +756,103 @@ Test(decide, observing_injects_nothing_and_counts_all)
 	cr_expect_eq(s.matched, skips(&s));
 	unload(&l);
 }
+
+/* ---- models of loss ---- */
+
+/* Which of THROWS packets of a connection are lost; how many. */
+static size_t lose(const struct loaded *l, uint32_t rule, uint64_t connection, uint8_t *lost)
+{
+	struct asking a = { .question = { .rule = rule, .connection = connection } };
+	struct chaos_sock fresh = { 0 };
+	uint32_t zero = 0;
+	size_t sum = 0;
+
+	cr_assert_eq(bpf_map_update_elem(bpf_map__fd(l->test->maps.test_sock), &zero, &fresh, BPF_ANY), 0, "%s", strerror(errno));
+	ask(l->test->progs.test_loss, &a, THROWS);
+	cr_assert_eq(a.question.packet, THROWS);
+	memcpy(lost, l->test->bss->injected, THROWS);
+	for (int i = 0; i < THROWS; i++)
+		sum += lost[i];
+	return sum;
+}
+
+#define LOSS(name, drop) "- { name: " name ", match: { user: 1000 }, fault: { drop: " drop " }, duration: 1h, seed: 42 }\n"
+
+Test(decide, every_tenth_packet_exactly)
+{
+	static uint8_t lost[THROWS];
+	struct loaded l;
+
+	load(&l, RULES LOSS("a", "{ every: 10 }") LOSS("b", "{ every: 2 }") LOSS("c", "{ every: 99999 }"));
+	cr_expect_eq(lose(&l, 0, 1, lost), THROWS / 10);
+	for (int i = 0; i < THROWS; i++)
+		cr_assert_eq(lost[i], (i + 1) % 10 == 0, "packet %d", i + 1);
+	cr_expect_eq(lose(&l, 1, 1, lost), THROWS / 2);
+	cr_expect(lose(&l, 2, 1, lost) == 1 && lost[99998]);
+	unload(&l);
+}
+
+/* The whole loss and the mean length of a burst, both within five standard deviations. */
+static void expect_bursts(const uint8_t *lost, double loss, double length, const char *what)
+{
+	double leave = 1 / length, enter = leave * loss / (1 - loss), memory = 1 - enter - leave;
+	double share_room = 5 * sqrt(THROWS * loss * (1 - loss) * (1 + memory) / (1 - memory)) + 1;
+	size_t sum = 0, bursts = 0;
+
+	for (int i = 0; i < THROWS; i++) {
+		sum += lost[i];
+		bursts += lost[i] && (i == 0 || !lost[i - 1]);
+	}
+	cr_expect_lt(fabs(sum - THROWS * loss), share_room, "%s: %zu of %d lost, expected %g within %g", what, sum, THROWS,
+		     THROWS * loss, share_room);
+	cr_assert_gt(bursts, 0);
+	cr_expect_lt(fabs((double)sum / bursts - length), 5 * sqrt(length * (length - 1) / bursts) + .01, "%s: %g in a row", what,
+		     (double)sum / bursts);
+}
+
+Test(decide, bursts_are_as_long_and_as_many_as_asked)
+{
+	static const struct {
+		const char *drop;
+		double loss, length;
+	} cases[] = { { "{ burst: { loss: 2%, length: 5 } }", .02, 5 },   { "{ burst: { loss: 50%, length: 1 } }", .5, 1 },
+		      { "{ burst: { loss: 10%, length: 1 } }", .1, 1 },   { "{ burst: { loss: 30%, length: 100 } }", .3, 100 },
+		      { "{ burst: { loss: 90%, length: 9 } }", .9, 9 },   { "{ burst: { loss: 0.1%, length: 3 } }", .001, 3 },
+		      { "{ burst: { loss: 5%, length: 20 } }", .05, 20 } };
+	static uint8_t lost[THROWS], other[THROWS];
+	struct loaded l;
+	FILE *out;
+	char *source;
+	size_t size;
+
+	out = open_memstream(&source, &size);
+	fputs(RULES, out);
+	for (size_t i = 0; i < COUNT(cases); i++)
+		fprintf(out, "- { name: r%zu, match: { user: 1000 }, fault: { drop: %s }, duration: 1h, seed: 42 }\n", i, cases[i].drop);
+	fclose(out);
+	load(&l, source);
+	free(source);
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		for (int connection = 1; connection <= 3; connection++) {
+			lose(&l, i, connection, lost);
+			expect_bursts(lost, cases[i].loss, cases[i].length, cases[i].drop);
+		}
+		lose(&l, i, 3, other);
+		cr_expect_eq(memcmp(lost, other, THROWS), 0, "the same seed, the same bursts");
+		lose(&l, i, 4, other);
+		cr_expect(cases[i].length == 1 || memcmp(lost, other, THROWS) != 0, "another connection, other bursts");
+	}
+	unload(&l);
+}
+
+/* Beside others in one load, a chance is still a chance of each packet alone. */
+Test(decide, a_chance_beside_other_models)
+{
+	static uint8_t lost[THROWS];
+	struct loaded l;
+
+	load(&l, RULES LOSS("a", "20%") LOSS("b", "{ every: 3 }") LOSS("c", "{ burst: { loss: 1%, length: 2 } }"));
+	expect_share(lose(&l, 0, 1, lost), .2, "drop: 20%");
+	expect_bursts(lost, .2, 1.25, "no memory");
+	unload(&l);
+}
