@@ -629,8 +629,6 @@ Test(rules, words_for_later)
 					      "status", "body",    "gpu-oom",   "call",    "errno" };
 	static const struct wrong cases[] = {
 		{ MATCH("{ container: rag-api }"), "t:4:12: 'container' is not supported yet" },
-		{ RULE("endpoints: { a: { preset: openai } }\n"),
-		  "t:7:19: presets are not supported yet; write hosts and ports" },
 	};
 
 	EXPECT_WRONG(cases);
@@ -684,9 +682,9 @@ Test(rules, wrong_endpoints)
 		{ "version: 1\nendpoints: { vectors: { ports: 1 } }\n"
 		  "rules: [ { name: a, match: { endpoint: vector } } ]\n",
 		  "t:3:40: unknown endpoint 'vector', did you mean 'vectors'?" },
-		{ MATCH("{ endpoint: vectors }"),
-		  "t:4:22: unknown endpoint 'vectors', expected a name from 'endpoints'" },
-		{ MATCH("{ endpoint: [vectors] }"), "t:4:22: 'endpoint' is a list, expected a name from 'endpoints'" },
+		{ MATCH("{ endpoint: elsewhere }"),
+		  "t:4:22: unknown endpoint 'elsewhere', expected a name from 'endpoints' or a preset" },
+		{ MATCH("{ endpoint: [vectors] }"), "t:4:22: 'endpoint' is a list, expected a name from 'endpoints' or a preset" },
 		{ "version: 1\nendpoints: { v: { hosts: 10.0.0.0/8 } }\n"
 		  "rules: [ { name: a, match: { endpoint: v, hosts: [11.0.0.1] } } ]\n",
 		  "t:3:50: endpoint 'v' has none of these hosts" },

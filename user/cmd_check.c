@@ -15,6 +15,7 @@ static const char help[] = "Usage: chaosbpf check [OPTIONS] FILE\n"
 			   "Without root the sentences are printed, but the kernel cannot be asked.\n"
 			   "\n"
 			   "  --duration T   as if loaded with --duration T (30s, 5m, 1h30m)\n"
+			   "  --endpoints F  your own presets, see chaosbpf endpoints\n"
 			   "  --json         for programs\n"
 			   "\n"
 			   "Exit code: 0 all rules can be loaded, 1 the kernel could not be asked,\n"
@@ -142,6 +143,7 @@ static int run(int argc, char **argv)
 	struct rules_options rules_options = { 0 };
 	const struct option_spec specs[] = {
 		{ "duration", OPTION_DURATION, &rules_options.duration_ns, NULL },
+		{ "endpoints", OPTION_TEXT, &rules_options.endpoints, NULL },
 		{ 0 },
 	};
 	int rc = options_parse("check", &argc, &argv, specs);

@@ -31,6 +31,7 @@ static const char help[] = "Usage: chaosbpf exec [OPTIONS] FILE -- COMMAND [ARGU
 			   "\n"
 			   "  --observe      count what would be hit, inject nothing\n"
 			   "  --duration T   every rule lasts T (30s, 5m, 1h30m), whatever the file says\n"
+			   "  --endpoints F  your own presets, see chaosbpf endpoints\n"
 			   "  --json         the summary, on standard error, for programs\n"
 			   "\n"
 			   "  sudo chaosbpf exec rules/slow-embeddings.yaml -- pytest tests/fallback\n"
@@ -284,6 +285,7 @@ static int run(int argc, char **argv)
 	const struct option_spec specs[] = {
 		{ "observe", OPTION_FLAG, &options.observe, NULL },
 		{ "duration", OPTION_DURATION, &rules_options.duration_ns, NULL },
+		{ "endpoints", OPTION_TEXT, &rules_options.endpoints, NULL },
 		{ 0 },
 	};
 	char **command = find_command(&argc, argv);

@@ -19,7 +19,7 @@ void help_print(void)
 	      "\n",
 	      stdout);
 	for (const struct command *const *command = commands; *command; command++)
-		printf("  %-8s %s\n", (*command)->name, (*command)->summary);
+		printf("  %-9s %s\n", (*command)->name, (*command)->summary);
 	fputs("\n"
 	      "Start here: every request of one process to a vector database takes 5 s longer,\n"
 	      "for two minutes.\n"

@@ -20,6 +20,7 @@ static const char help[] = "Usage: chaosbpf inject FAULT... WHOM... --for T [OPT
 			   "\n"
 			   "WHOM, all that are given must hold:\n"
 			   "  --to HOST[:PORTS] address or network, [::1]:6333, 10.0.0.0/8:80,443; may be repeated\n"
+			   "                    or a known endpoint, as in --to qdrant: see chaosbpf endpoints\n"
 			   "  --port PORTS      6333, 80,443 or 9000-9010\n"
 			   "  --protocol P      tcp or udp\n"
 			   "  --pid N           that process and its children\n"
@@ -39,6 +40,7 @@ static const char help[] = "Usage: chaosbpf inject FAULT... WHOM... --for T [OPT
 			   "\n"
 			   "  --name N          the rule's name, default inject\n"
 			   "  --observe         count what would be hit, inject nothing\n"
+			   "  --endpoints F     your own presets, see chaosbpf endpoints\n"
 			   "  --print           print the rule as a rules file, load nothing\n"
 			   "  --json            for programs\n"
 			   "\n"
@@ -92,6 +94,7 @@ static int run(int argc, char **argv)
 		{ "max-rate", OPTION_CALL, &inject, add_word },
 		{ "seed", OPTION_CALL, &inject, add_word },
 		{ "name", OPTION_CALL, &inject, add_word },
+		{ "endpoints", OPTION_TEXT, &inject.endpoints, NULL },
 		{ "observe", OPTION_FLAG, &options.observe, NULL },
 		{ "print", OPTION_FLAG, &print, NULL },
 		{ 0 },

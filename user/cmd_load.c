@@ -17,6 +17,7 @@ static const char help[] = "Usage: chaosbpf load [OPTIONS] FILE\n"
 			   "\n"
 			   "  --observe      count what would be hit, inject nothing\n"
 			   "  --duration T   every rule lasts T (30s, 5m, 1h30m), whatever the file says\n"
+			   "  --endpoints F  your own presets, see chaosbpf endpoints\n"
 			   "  --foreground   stay here; the faults end with this process, Ctrl-C ends it\n"
 			   "  --json         for programs\n"
 			   "\n"
@@ -214,6 +215,7 @@ static int run(int argc, char **argv)
 		{ "observe", OPTION_FLAG, &options.observe, NULL },
 		{ "foreground", OPTION_FLAG, &options.foreground, NULL },
 		{ "duration", OPTION_DURATION, &rules_options.duration_ns, NULL },
+		{ "endpoints", OPTION_TEXT, &rules_options.endpoints, NULL },
 		{ 0 },
 	};
 	struct rules *rules;

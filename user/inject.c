@@ -11,10 +11,11 @@
 #include <string.h>
 
 #include "user/output.h"
+#include "user/presets.h"
 
 enum section { IN_MATCH, IN_RULE };
 
-/* Options that become a key of the same name, or of `key`. --to and --port become `hosts` and `ports`. */
+/* Options that become a key of the same name, or of `key`. --to and --port become `hosts`, or `endpoint`, and `ports`. */
 static const struct {
 	const char *option;
 	enum section section;
@@ -271,13 +272,57 @@ static int common_ports(const struct inject *inject, struct span *common, struct
 	return 0;
 }
 
+/* A word that is no address may be the name of a preset. */
+static bool is_preset(const struct inject *inject, const char *word)
+{
+	struct presets *presets;
+	struct error ignored;
+	bool found;
+
+	if (strpbrk(word, ":[/") || strspn(word, "0123456789.") == strlen(word))
+		return false;
+	if (presets_load(inject->endpoints, &presets, &ignored) < 0)
+		return false;
+	found = presets_find(presets, word);
+	presets_free(presets);
+	return found;
+}
+
+/* The preset that --to names; it is one place, so it stands alone. */
+static int find_preset(struct writer *w, const char **preset)
+{
+	const char *other = NULL;
+
+	*preset = NULL;
+	for (size_t i = 0; i < w->inject->count; i++) {
+		const struct inject_word *word = &w->inject->words[i];
+
+		if (!is_option(word, "to"))
+			continue;
+		if (!*preset && is_preset(w->inject, word->value))
+			*preset = word->value;
+		else
+			other = word->value;
+	}
+	if (!*preset || !other)
+		return 0;
+	error_set(w->err, -EINVAL, EXIT_USAGE, "--to %s is a preset and stands alone, without --to %s", *preset, other);
+	error_hint(w->err, "write a rules file with a rule for each");
+	return -EINVAL;
+}
+
 static int write_hosts(struct writer *w)
 {
+	const char *preset;
 	bool first = true;
+	int rc = find_preset(w, &preset);
 
+	if (rc)
+		return rc;
+	if (preset)
+		return write_key(w, "      ", "endpoint", preset, "to", true);
 	for (size_t i = 0; i < w->inject->count; i++) {
 		struct span host, ports;
-		int rc;
 
 		if (!is_option(&w->inject->words[i], "to"))
 			continue;
@@ -526,8 +571,8 @@ static void point_at_word(const struct inject *inject, struct error *err)
 
 int inject_parse(const struct inject *inject, struct rules **rules, struct error *err)
 {
-	static const struct rules_options none;
-	int rc = rules_parse(INJECT_FILE, inject->yaml, inject->yaml_len, &none, rules, err);
+	const struct rules_options options = { .endpoints = inject->endpoints };
+	int rc = rules_parse(INJECT_FILE, inject->yaml, inject->yaml_len, &options, rules, err);
 
 	if (rc < 0)
 		point_at_word(inject, err);

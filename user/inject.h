@@ -26,6 +26,7 @@ struct inject_word {
 struct inject {
 	struct inject_word *words; /* in the order of the command line */
 	size_t count;
+	const char *endpoints; /* --endpoints: where the user's presets are, or NULL */
 	char *yaml;
 	size_t yaml_len;
 	const char **origin; /* of each line of yaml: the option or fault word, or NULL */

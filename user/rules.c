@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "user/names.h"
+#include "user/presets.h"
 #include "user/rules_parse.h"
 
 _Static_assert(RULES_MAX_LIST <= CHAOS_MAX_RULES, "the limit of a list is that of the rules");
@@ -194,23 +195,15 @@ static int rules_list_parse(struct parser *p, const struct node *node)
 }
 
 /* The top level is read in the order of the meaning, not of the file: rules need endpoints and defaults. */
-static int parse_later(struct parser *p, const struct node *node, void *target)
-{
-	(void)p;
-	(void)node;
-	(void)target;
-	return 0;
-}
-
 static const struct key file_keys[] = {
-	{ "version", parse_later, 0 },
-	{ "endpoints", parse_later, 0 },
-	{ "defaults", parse_later, 0 },
-	{ "rules", parse_later, 0 },
+	{ "version", key_later, 0 },
+	{ "endpoints", key_later, 0 },
+	{ "defaults", key_later, 0 },
+	{ "rules", key_later, 0 },
 	{ NULL, NULL, 0 },
 };
 
-static int version_check(struct parser *p, const struct node *root)
+int version_check(struct parser *p, const struct node *root)
 {
 	const struct node *version = node_get(root, "version");
 	const char *text;
@@ -265,11 +258,12 @@ static int source_parse(struct rules *rules, const struct rules_options *options
 		code = yaml_read(rules, &root, err);
 	if (!code)
 		code = file_parse(&parser, root);
+	presets_free(parser.presets);
 	node_free(root);
 	return code;
 }
 
-static struct rules *rules_new(const char *file)
+struct rules *rules_new(const char *file)
 {
 	struct rules *rules = calloc(1, sizeof(*rules));
 

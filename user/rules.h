@@ -56,6 +56,8 @@ struct endpoint {
 	size_t hosts_count;	       /* 0: any address */
 	struct port_range *ports;
 	size_t ports_count;	       /* 0: any port */
+	char preset[RULES_MAX_NAME + 1]; /* what filled in the rest, or empty */
+	unsigned int protocols;	       /* of the preset: set of 1 << enum chaos_protocol; 0: any */
 };
 
 /* Sets of 1 << enum chaos_protocol. */
@@ -136,6 +138,8 @@ struct rules {
 /* From the command line. */
 struct rules_options {
 	uint64_t duration_ns;	   /* --duration: replaces every rule's own; 0: not given */
+	const char *endpoints;	   /* --endpoints: the user's presets, in place of PRESETS_OWN; NULL: not given */
+	bool again;		   /* it was good when it was loaded: presets are not looked up, their hosts stay empty */
 };
 
 /*

@@ -3,10 +3,12 @@
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "user/explain.h"
+#include "user/presets.h"
 #include "user/rules_parse.h"
 
 _Static_assert(RULES_MAX_KEYS <= RULES_MAX_ENDPOINTS, "the limit of a map is that of the endpoints");
@@ -217,18 +219,31 @@ int key_ports(struct parser *p, const struct node *node, void *target)
 	return err;
 }
 
-static int key_preset(struct parser *p, const struct node *node, void *target)
-{
-	(void)target;
-	return fail(p, node->key_mark, "presets are not supported yet; write hosts and ports");
-}
-
+/* A preset fills in what is not written: it is read after the others. */
 static const struct key endpoint_keys[] = {
-	{ "hosts", key_hosts, 0 },
-	{ "ports", key_ports, 0 },
-	{ "preset", key_preset, 0 },
-	{ NULL, NULL, 0 },
+	{ "hosts", key_hosts, 0 },  { "ports", key_ports, 0 },    { "preset", key_later, 0 },
+	{ "region", key_later, 0 }, { "instance", key_later, 0 }, { NULL, NULL, 0 },
 };
+
+static int endpoint_parse(struct parser *p, const struct node *node, struct endpoint *endpoint)
+{
+	const struct node *preset = node_get(node, "preset"), *given;
+	int err;
+
+	err = map_parse(p, node, "a map with hosts and ports", endpoint_keys, endpoint);
+	if (err)
+		return err;
+	for (size_t i = 0; !preset && preset_placeholders[i]; i++) {
+		given = node_get(node, preset_placeholders[i]);
+		if (given)
+			return fail(p, given->key_mark, "'%s' needs 'preset'", given->key);
+	}
+	if (preset)
+		return endpoint_preset(p, node, preset, endpoint);
+	if (!endpoint->hosts && !endpoint->ports)
+		return fail(p, node->key_mark, "endpoint '%s' has neither hosts nor ports", endpoint->name);
+	return 0;
+}
 
 int endpoints_parse(struct parser *p, const struct node *map)
 {
@@ -249,35 +264,96 @@ int endpoints_parse(struct parser *p, const struct node *map)
 		endpoint->mark = child->key_mark;
 		err = name_parse(p, child->key_mark, child->key, endpoint->name);
 		if (!err)
-			err = map_parse(p, child, "a map with hosts and ports", endpoint_keys, endpoint);
-		if (!err && !endpoint->hosts && !endpoint->ports)
-			err = fail(p, child->key_mark, "endpoint '%s' has neither hosts nor ports", endpoint->name);
+			err = endpoint_parse(p, child, endpoint);
 		if (err)
 			return err;
 	}
 	return 0;
 }
 
+static const struct endpoint *find_named(const struct rules *rules, const char *name)
+{
+	for (size_t i = 0; i < rules->endpoints_count; i++) {
+		if (strcmp(rules->endpoints[i].name, name) == 0)
+			return &rules->endpoints[i];
+	}
+	return NULL;
+}
+
+static const char *nearest_named(const struct rules *rules, const char *word)
+{
+	const char **names = calloc(rules->endpoints_count + 1, sizeof(*names)), *near = NULL;
+
+	for (size_t i = 0; names && i < rules->endpoints_count; i++)
+		names[i] = rules->endpoints[i].name;
+	if (names)
+		near = nearest_word(word, names);
+	free(names);
+	return near;
+}
+
+/* A slip in a name of the file itself; 0 when there is none like it. */
+static int endpoint_misspelled(struct parser *p, const struct node *node)
+{
+	const char *near = nearest_named(p->rules, node->text);
+
+	if (!near)
+		return 0;
+	return fail(p, node->mark, "unknown endpoint '%s', did you mean '%s'?", show(p, node->text), near);
+}
+
+static int endpoint_unknown(struct parser *p, const struct node *node, const struct presets *presets)
+{
+	const char *near = presets_nearest(presets, node->text);
+
+	if (near)
+		return fail(p, node->mark, "unknown endpoint '%s', did you mean the preset '%s'?", show(p, node->text),
+			    near);
+	return fail(p, node->mark, "unknown endpoint '%s', expected a name from 'endpoints' or a preset",
+		    show(p, node->text));
+}
+
+/* Makes the preset of that name an endpoint, as if it had been written under `endpoints`. */
+static int add_preset(struct parser *p, const struct node *node)
+{
+	struct rules *rules = p->rules;
+	struct endpoint *more, *endpoint;
+
+	more = reallocarray(rules->endpoints, rules->endpoints_count + 1, sizeof(*more));
+	if (!more)
+		return out_of_memory(p);
+	rules->endpoints = more;
+	endpoint = &more[rules->endpoints_count++];
+	memset(endpoint, 0, sizeof(*endpoint));
+	endpoint->mark = node->mark;
+	snprintf(endpoint->name, sizeof(endpoint->name), "%s", node->text);
+	return endpoint_preset(p, NULL, node, endpoint);
+}
+
 int endpoint_find(struct parser *p, const struct node *node, const struct endpoint **found)
 {
-	const char *names[RULES_MAX_ENDPOINTS + 1], *text, *near;
-	const struct rules *rules = p->rules;
+	struct presets *presets;
+	const char *text;
 	int err;
 
-	err = value_text(p, node, "a name from 'endpoints'", &text);
+	err = value_text(p, node, "a name from 'endpoints' or a preset", &text);
 	if (err)
 		return err;
-	for (size_t i = 0; i < rules->endpoints_count; i++) {
-		*found = &rules->endpoints[i];
-		if (strcmp((*found)->name, text) == 0)
-			return 0;
-		names[i] = (*found)->name;
+	*found = find_named(p->rules, text);
+	if (*found)
+		return 0;
+	if (!p->options || !p->options->again) {
+		err = presets_get(p, node->mark, &presets);
+		if (err || !presets_find(presets, text)) {
+			int slip = endpoint_misspelled(p, node);
+
+			return slip ? slip : err ? err : endpoint_unknown(p, node, presets);
+		}
 	}
-	names[rules->endpoints_count] = NULL;
-	near = nearest_word(text, names);
-	if (near)
-		return fail(p, node->mark, "unknown endpoint '%s', did you mean '%s'?", show(p, text), near);
-	return fail(p, node->mark, "unknown endpoint '%s', expected a name from 'endpoints'", show(p, text));
+	err = add_preset(p, node);
+	if (!err)
+		*found = &p->rules->endpoints[p->rules->endpoints_count - 1];
+	return err;
 }
 
 /* A network of `wide` that holds `host`; an equal one only if asked for. */

@@ -23,11 +23,27 @@ static int key_endpoint(struct parser *p, const struct node *node, void *target)
 	if (err)
 		return err;
 	strcpy(endpoint->name, named->name);
+	strcpy(endpoint->preset, named->preset);
 	endpoint->mark = node->mark;
 	return 0;
 }
 
-static int key_protocol(struct parser *p, const struct node *node, void *target)
+/* What a preset speaks, unless the rule says it; what it says must leave something. */
+static int narrow_protocols(struct parser *p, const struct node *node, struct match *match,
+			    const struct endpoint *named)
+{
+	const struct node *protocol = node_get(node, "protocol");
+
+	if (!named->protocols)
+		return 0;
+	if (!(match->protocols & named->protocols))
+		return fail(p, protocol->mark, "preset '%s' is reached by %s only", named->preset,
+			    protocol_names[match->protocols == 1U << CHAOS_TCP ? CHAOS_UDP : CHAOS_TCP]);
+	match->protocols &= named->protocols;
+	return 0;
+}
+
+int key_protocol(struct parser *p, const struct node *node, void *target)
 {
 	unsigned int *protocols = target, index;
 	const struct node *entries;
@@ -226,7 +242,9 @@ static bool narrows(const struct match *match)
 			(endpoint->hosts[i].prefix_len != 96 || !IN6_IS_ADDR_V4MAPPED(&endpoint->hosts[i].address));
 	for (size_t i = 0; i < endpoint->ports_count; i++)
 		ports = ports && (endpoint->ports[i].first > 1 || endpoint->ports[i].last < UINT16_MAX);
-	return hosts || ports || match->cgroup.text || match->pid || match->process.text || match->user.text;
+	/* A preset was looked at when it was first loaded. */
+	return hosts || ports || (endpoint->preset[0] && !endpoint->hosts_count && !endpoint->ports_count) ||
+	       match->cgroup.text || match->pid || match->process.text || match->user.text;
 }
 
 static int check_everything(struct parser *p, const struct node *node, const struct match *match)
@@ -259,6 +277,8 @@ int key_match(struct parser *p, const struct node *node, void *target)
 		err = endpoint_find(p, endpoint_node, &named);
 		if (!err)
 			err = endpoint_narrow(p, node, &match->endpoint, named);
+		if (!err)
+			err = narrow_protocols(p, node, match, named);
 		if (err)
 			return err;
 	}

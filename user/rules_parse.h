@@ -11,6 +11,8 @@
 #include "user/rules.h"
 #include "user/rules_yaml.h"
 
+struct presets;
+
 struct parser {
 	struct rules *rules; /* being filled */
 	const struct rules_options *options;
@@ -18,6 +20,8 @@ struct parser {
 	struct rule defaults; /* duration, percent, per and seed; duration 0: none */
 	char shown[4][96];    /* see show() */
 	unsigned int shown_next;
+	struct presets *presets; /* read when the first is asked for, see endpoint_preset() */
+	bool presets_only;       /* this is a presets file, not a rules file */
 };
 
 struct key {
@@ -67,9 +71,32 @@ int map_check_keys(struct parser *p, const struct node *map, const char *expecte
 /* Parse functions for tables; the target is a bool, a struct text. */
 int key_bool(struct parser *p, const struct node *node, void *target);
 int key_text(struct parser *p, const struct node *node, void *target);
+int key_later(struct parser *p, const struct node *node, void *target); /* read elsewhere */
 
 /* [A-Za-z0-9][A-Za-z0-9._-]*, RULES_MAX_NAME at most; `name` has room for it. */
 int name_parse(struct parser *p, struct mark mark, const char *text, char *name);
+
+/* user/rules.c */
+
+struct rules *rules_new(const char *file);
+int version_check(struct parser *p, const struct node *root); /* `version` of a file */
+
+/* user/presets.c: fills in `presets` from a file whose bytes are there */
+
+int presets_parse_source(struct rules *file, struct presets *presets, struct error *err);
+void presets_free_list(struct presets *presets); /* not the files, not itself */
+
+/* user/rules_preset.c */
+
+/* The presets, read at the first call; `at` is what asks for them. */
+int presets_get(struct parser *p, struct mark at, struct presets **presets);
+int preset_unknown(struct parser *p, const struct node *node, const struct presets *presets);
+
+/*
+ * Fills in what is not written: hosts, ports and protocols of a preset. `map` may hold values for its placeholders, and
+ * is NULL when the preset is named by `node` alone.
+ */
+int endpoint_preset(struct parser *p, const struct node *map, const struct node *node, struct endpoint *endpoint);
 
 /* user/rules_endpoint.c */
 
@@ -85,6 +112,7 @@ void endpoint_free(struct endpoint *endpoint);
 /* user/rules_match.c, user/rules_fault.c, user/rules_time.c */
 
 int key_match(struct parser *p, const struct node *node, void *match);
+int key_protocol(struct parser *p, const struct node *node, void *protocols);
 void match_free(struct match *match);
 int key_fault(struct parser *p, const struct node *node, void *fault);
 int key_max_rate(struct parser *p, const struct node *node, void *rule);

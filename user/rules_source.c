@@ -50,6 +50,15 @@ out:
 	return err;
 }
 
+int source_read_fd(struct rules *rules, int fd, struct error *err)
+{
+	int code = read_all(fd, &rules->source, &rules->source_len);
+
+	if (code)
+		return error_set(err, code, EXIT_USAGE, "cannot read '%s': %s", rules->file, strerror(-code));
+	return 0;
+}
+
 int source_read(struct rules *rules, const char *path, struct error *err)
 {
 	bool standard_input = strcmp(path, "-") == 0;
@@ -58,11 +67,9 @@ int source_read(struct rules *rules, const char *path, struct error *err)
 	fd = standard_input ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return error_set(err, -errno, EXIT_USAGE, "cannot open '%s': %s", rules->file, strerror(errno));
-	code = read_all(fd, &rules->source, &rules->source_len);
+	code = source_read_fd(rules, fd, err);
 	close(fd);
-	if (code)
-		return error_set(err, code, EXIT_USAGE, "cannot read '%s': %s", rules->file, strerror(-code));
-	return 0;
+	return code;
 }
 
 /* Length of the UTF-8 sequence at `s` and its code point; 0 when it is none (overlong, surrogate, cut, too large). */

@@ -218,6 +218,14 @@ int key_text(struct parser *p, const struct node *node, void *target)
 	return owned->text ? 0 : out_of_memory(p);
 }
 
+int key_later(struct parser *p, const struct node *node, void *target)
+{
+	(void)p;
+	(void)node;
+	(void)target;
+	return 0;
+}
+
 static bool is_name_char(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
@@ -299,7 +307,7 @@ static int unknown_key(struct parser *p, const struct node *child, const struct 
 	const char *near = near_key(child->key, keys);
 	int err;
 
-	err = misplaced_key(p, child);
+	err = p->presets_only ? 0 : misplaced_key(p, child);
 	if (err)
 		return err;
 	if (near)

@@ -32,6 +32,9 @@ struct node {
 /* Reads the file or standard input ("-") into rules->source; knows the size limit. */
 int source_read(struct rules *rules, const char *path, struct error *err);
 
+/* The same from a file that is open. */
+int source_read_fd(struct rules *rules, int fd, struct error *err);
+
 /* Refuses what is not UTF-8, control characters, and tabs where YAML does not allow them. */
 int source_check(const struct rules *rules, struct error *err);
 

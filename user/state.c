@@ -23,7 +23,7 @@ _Static_assert(sizeof(rule_state_names) / sizeof(rule_state_names[0]) == RULE_ST
 int state_rules(struct rules **rules, struct error *err)
 {
 	/* Every rule had its end when it was loaded, perhaps from --duration: ends are read from the kernel, not here. */
-	const struct rules_options options = { .duration_ns = 1000000000ULL };
+	const struct rules_options options = { .duration_ns = 1000000000ULL, .again = true };
 	struct store_record record;
 	size_t size;
 	void *data;

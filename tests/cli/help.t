@@ -7,17 +7,18 @@ The help needs no root, and a person who has never seen the program can begin wi
 
   Usage: chaosbpf COMMAND [OPTIONS]
 
-    check    say what a rules file would hit, and whether this kernel can
-    load     load a rules file: the faults begin
-    exec     run a command under faults that hit it and nothing else
-    inject   load one rule written on the command line
-    unload   end one rule, or all, in good order
-    stop     the red button: end every fault at once
-    status   show the loaded rules and what they have done
-    events   print the faults that were done, one a line
-    doctor   say what this kernel can do
-    help     this text, or 'help COMMAND'
-    version  print the version
+    check     say what a rules file would hit, and whether this kernel can
+    load      load a rules file: the faults begin
+    exec      run a command under faults that hit it and nothing else
+    inject    load one rule written on the command line
+    unload    end one rule, or all, in good order
+    stop      the red button: end every fault at once
+    status    show the loaded rules and what they have done
+    events    print the faults that were done, one a line
+    doctor    say what this kernel can do
+    endpoints list the endpoints that are known by name, or explain one
+    help      this text, or 'help COMMAND'
+    version   print the version
 
   Start here: every request of one process to a vector database takes 5 s longer,
   for two minutes.
@@ -53,6 +54,7 @@ Each command has its own, in two spellings:
   Without root the sentences are printed, but the kernel cannot be asked.
 
     --duration T   as if loaded with --duration T (30s, 5m, 1h30m)
+    --endpoints F  your own presets, see chaosbpf endpoints
     --json         for programs
 
   Exit code: 0 all rules can be loaded, 1 the kernel could not be asked,
@@ -65,6 +67,7 @@ Each command has its own, in two spellings:
 
     --observe      count what would be hit, inject nothing
     --duration T   every rule lasts T (30s, 5m, 1h30m), whatever the file says
+    --endpoints F  your own presets, see chaosbpf endpoints
     --foreground   stay here; the faults end with this process, Ctrl-C ends it
     --json         for programs
 
@@ -79,6 +82,7 @@ Each command has its own, in two spellings:
 
     --observe      count what would be hit, inject nothing
     --duration T   every rule lasts T (30s, 5m, 1h30m), whatever the file says
+    --endpoints F  your own presets, see chaosbpf endpoints
     --json         the summary, on standard error, for programs
 
     sudo chaosbpf exec rules/slow-embeddings.yaml -- pytest tests/fallback
@@ -98,6 +102,7 @@ Each command has its own, in two spellings:
 
   WHOM, all that are given must hold:
     --to HOST[:PORTS] address or network, [::1]:6333, 10.0.0.0/8:80,443; may be repeated
+                      or a known endpoint, as in --to qdrant: see chaosbpf endpoints
     --port PORTS      6333, 80,443 or 9000-9010
     --protocol P      tcp or udp
     --pid N           that process and its children
@@ -117,6 +122,7 @@ Each command has its own, in two spellings:
 
     --name N          the rule's name, default inject
     --observe         count what would be hit, inject nothing
+    --endpoints F     your own presets, see chaosbpf endpoints
     --print           print the rule as a rules file, load nothing
     --json            for programs
 

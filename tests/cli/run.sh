@@ -18,6 +18,9 @@ trap 'rm -rf "$work"' EXIT
 mkdir "$work/bin"
 cp "$program" "$work/bin/chaosbpf"
 chmod 755 "$work" "$work/bin" "$work/bin/chaosbpf"
+# Where a program in a build directory finds the presets of its source tree.
+install -D -m 644 "$here/../../rules/presets/endpoints.yaml" "$work/rules/presets/endpoints.yaml"
+chmod 755 "$work/rules" "$work/rules/presets"
 
 # Root would make commands succeed that must say no here.
 unprivileged=()

@@ -10,6 +10,8 @@
 #include "user/explain.h"
 #include "user/rules.h"
 
+#define PRESETS "rules/presets/endpoints.yaml" /* run from the top of the source tree */
+
 #define REQUIRE(condition)                                                                      \
 	do {                                                                                    \
 		if (!(condition)) {                                                             \
@@ -75,7 +77,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	/* An end for every rule in half of the runs, else few rules get through. */
-	struct rules_options options = { .duration_ns = size % 2 ? 60000000000ULL : 0 };
+	struct rules_options options = { .duration_ns = size % 2 ? 60000000000ULL : 0, .endpoints = PRESETS };
 	struct error err = { 0 };
 	struct rules *rules;
 	char sentence[8192];

@@ -20,9 +20,16 @@ _chaosbpf_value() {
 	--user) mapfile -t COMPREPLY < <(compgen -u -- "$2") ;;
 	--pid) mapfile -t COMPREPLY < <(compgen -W "$(cd /proc && echo [0-9]*)" -- "$2") ;;
 	--duration | --for) _chaosbpf_words '30s 5m 1h' "$2" ;;
-	--to | --port | --process | --cgroup | --percent | --max-hits | --max-rate | --seed | --name) COMPREPLY=() ;;
+	--endpoints) _chaosbpf_files "$2" ;;
+	--to) mapfile -t COMPREPLY < <(compgen -W "$(_chaosbpf_presets)" -- "$2") ;;
+	--port | --process | --cgroup | --percent | --max-hits | --max-rate | --seed | --name) COMPREPLY=() ;;
 	*) return 1 ;;
 	esac
+}
+
+# Names of the presets; needs no root.
+_chaosbpf_presets() {
+	chaosbpf endpoints --json 2>/dev/null | sed -n 's/^ *"name": "\([A-Za-z0-9._-]*\)",*$/\1/p'
 }
 
 # Names of the rules that are loaded; only root may ask.
@@ -62,15 +69,16 @@ _chaosbpf() {
 
 	case $command in
 	'')
-		_chaosbpf_words 'check load exec inject unload stop status events doctor help version --help --version' "$cur"
+		_chaosbpf_words 'check load exec inject unload stop status events doctor endpoints help version --help --version' "$cur"
 		return
 		;;
-	check) options='--duration' ;;
-	load) options='--observe --duration --foreground' ;;
-	exec) options='--observe --duration --' ;;
+	check) options='--duration --endpoints' ;;
+	load) options='--observe --duration --endpoints --foreground' ;;
+	exec) options='--observe --duration --endpoints --' ;;
+	endpoints) options='--endpoints' ;;
 	inject)
 		options='--to --port --protocol --pid --process --cgroup --user --side --direction --everything --include-ssh'
-		options+=' --for --percent --per --max-hits --max-rate --seed --name --observe --print'
+		options+=' --for --percent --per --max-hits --max-rate --seed --name --endpoints --observe --print'
 		;;
 	status) options='--watch' ;;
 	events) options='--follow' ;;
@@ -82,8 +90,9 @@ _chaosbpf() {
 		_chaosbpf_words 'delay= jitter= distribution= drop drop= refuse=refused refuse=timeout refuse=unreachable refuse=denied reset' "$cur"
 		[[ ${COMPREPLY[0]-} != *= ]] || compopt -o nospace 2>/dev/null
 		;;
+	endpoints:*) mapfile -t COMPREPLY < <(compgen -W "$(_chaosbpf_presets)" -- "$cur") ;;
 	unload:*) mapfile -t COMPREPLY < <(compgen -W "$(_chaosbpf_rules)" -- "$cur") ;;
-	help:*) _chaosbpf_words 'check load exec inject unload stop status events doctor help version' "$cur" ;;
+	help:*) _chaosbpf_words 'check load exec inject unload stop status events doctor endpoints help version' "$cur" ;;
 	esac
 }
 
