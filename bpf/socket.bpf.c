@@ -555,7 +555,11 @@ static always int packet(struct __sk_buff *skb, bool leaves)
 	c.f.protocol = sk->protocol == IPPROTO_UDP ? CHAOS_UDP : CHAOS_TCP;
 	if (c.f.protocol == CHAOS_TCP && sk->state != BPF_TCP_LISTEN)
 		return connection_packet(skb, sk, s, &c, leaves);
-	return knobs.flows ? flow_packet(skb, sk, s, &c, leaves) : PASS;
+	if (knobs.flows)
+		return flow_packet(skb, sk, s, &c, leaves);
+	if (c.f.protocol == CHAOS_TCP)
+		s->side = CHAOS_SIDE_SERVER; /* a listener: what it accepts begins as a copy, and is no client */
+	return PASS;
 }
 
 SEC("cgroup_skb/egress")
