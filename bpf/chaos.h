@@ -29,8 +29,15 @@ enum chaos_fault {
 	CHAOS_DELAY,
 	CHAOS_REFUSE,
 	CHAOS_RESET,
+	CHAOS_ACCEPT_SILENCE,
 	CHAOS_FAULT_COUNT,
 };
+
+/* Faults that lose packets where they leave, below the socket. */
+#define CHAOS_LOSING (1 << CHAOS_DROP | 1 << CHAOS_ACCEPT_SILENCE)
+
+/* Faults that go on for as long as the rule does, on the connection that they have hit. */
+#define CHAOS_LASTING (1 << CHAOS_ACCEPT_SILENCE)
 
 /* What `percent` is a percentage of. */
 enum chaos_per {
@@ -86,6 +93,7 @@ enum chaos_rule_flag {
 	CHAOS_RULE_OBSERVE = 1,	    /* count, never inject */
 	CHAOS_RULE_DROP_ALL = 2,    /* `drop: true`: the connection goes silent, decided once for it */
 	CHAOS_RULE_INCLUDE_SSH = 4, /* SSH connections are not spared */
+	CHAOS_RULE_LASTS = 8,	    /* max-hits ends no fault that is under way: the rule stays, and hits no more */
 };
 
 /* A value that moves in a straight line to `to` while the rule lasts, and stays there. See bpf/ramp.h. */
@@ -230,11 +238,11 @@ struct chaos_verdict {
 	__u64 hold_until_mono_ns; /* CLOCK_MONOTONIC, the clock of skb->tstamp */
 	__u32 request;		  /* requests begun */
 	__u16 rule;		  /* index, or CHAOS_NO_RULE */
-	__u8 decided;		  /* set of faults decided once for the whole connection */
-	__u8 inject;		  /* those of `decided` that are done */
-	__u32 loss_packets;	  /* packets that a model of loss has looked at */
+	__u16 decided;		  /* set of faults decided once for the whole connection */
+	__u16 inject;		  /* those of `decided` that are done */
+	__u8 fresh;		  /* the connection was opened under `rule`: nothing has been said before */
 	__u8 loss_ill;		  /* CHAOS_LOSS_BURST: within a burst */
-	__u8 pad[3];
+	__u32 loss_packets;	  /* packets that a model of loss has looked at */
 };
 
 /* What is kept with every socket (sk_storage). An accepted socket begins as a copy of its listener's. */
@@ -379,6 +387,7 @@ _Static_assert(sizeof(struct chaos_event) == 112, "chaos_event");
 _Static_assert(sizeof(struct chaos_owner) == 40, "chaos_owner");
 _Static_assert(sizeof(struct chaos_interval) == 136, "chaos_interval");
 _Static_assert(sizeof(struct chaos_verdict) == 48, "chaos_verdict");
+_Static_assert(CHAOS_FAULT_COUNT <= 16, "chaos_verdict.decided");
 _Static_assert(sizeof(struct chaos_sock) == 136, "chaos_sock");
 _Static_assert(sizeof(struct chaos_flow_key) == 32, "chaos_flow_key");
 

@@ -397,6 +397,7 @@ static __noinline __attribute__((unused)) int choose_verdict(struct flow *f, str
 		v->rule = choice.rule;
 		v->decided = 0;
 		v->inject = 0;
+		v->fresh = 0;
 		v->request = 0;
 		v->hold_until_mono_ns = 0;
 		v->loss_packets = 0;
@@ -497,7 +498,7 @@ static always __u32 take(__u32 rule, const struct chaos_rule *r)
 		last = b->max_hits && b->used == b->max_hits;
 	}
 	bpf_spin_unlock(&b->lock);
-	if (last)
+	if (last && !(r->flags & CHAOS_RULE_LASTS))
 		finish_rule(rule);
 	return answer;
 }

@@ -5,13 +5,13 @@
  *
  *	known flow that no rule names?     one look-up, out
  *	whose is it, which rule?           kept with the socket (verdict), or in chaos_flows for sockets with many peers
- *	drop                               leaving: marked, tc loses it; arriving: never reaches the socket
+ *	drop, accept-silence               leaving: marked, tc loses it; arriving: never reaches the socket
  *	reset                              leaving: marked, tc answers it; arriving: device.bpf.c has seen it before us
  *	delay                              leaving: the first packet of a request is stamped, fq holds it, and the rest of
  *	                                   the request queues behind it
  */
 #include "bpf/loss.bpf.h"
-#include "bpf/packet.bpf.h"
+#include "bpf/silence.bpf.h"
 
 #define PASS 1
 #define DROP 0
@@ -78,34 +78,13 @@ static __noinline bool any_peer_matters(struct chaos_sock *s, struct flow *f)
 
 /* ---- drop ---------------------------------------------------------------------------------------------------- */
 
-/* Claims a decision that is made once for a connection: true for exactly one caller. */
-static always bool claim(struct chaos_sock *s, struct chaos_verdict *v, __u8 fault_bit)
-{
-	bool first;
-
-	/* chaos_flows has no locks (5.10 has none in LRU maps): there the socket's own must do. */
-	bpf_spin_lock(&s->lock);
-	first = !(v->decided & fault_bit);
-	v->decided |= fault_bit;
-	bpf_spin_unlock(&s->lock);
-	return first;
-}
-
-static always void set_inject(struct chaos_sock *s, struct chaos_verdict *v, __u8 fault_bit)
-{
-	bpf_spin_lock(&s->lock);
-	v->inject |= fault_bit;
-	bpf_spin_unlock(&s->lock);
-}
-
 /* Is this packet to be lost? */
 static always bool drops(struct packet_context *c, struct chaos_sock *s, struct chaos_verdict *v,
 			 const struct chaos_rule *r, struct chaos_stats *stats)
 {
-	const __u8 bit = 1 << CHAOS_DROP;
 	__u64 unit;
 
-	if (v->inject & bit)
+	if (v->inject & 1 << CHAOS_DROP)
 		return true;
 	unit = unit_throw(r, v, c->packet);
 	if (!(r->flags & CHAOS_RULE_DROP_ALL) || r->per == CHAOS_PER_PACKET) {
@@ -118,13 +97,9 @@ static always bool drops(struct packet_context *c, struct chaos_sock *s, struct 
 		tell(v->rule, &c->f, &s->owner, v, CHAOS_DROP, 0, 0);
 		return true;
 	}
-	if (r->per == CHAOS_PER_REQUEST || !claim(s, v, bit)) /* requests: see begin_request() */
+	if (r->per == CHAOS_PER_REQUEST) /* see begin_request() */
 		return false;
-	if (!decide(v->rule, r, stats, CHAOS_DROP, unit, true))
-		return false;
-	set_inject(s, v, bit);
-	tell(v->rule, &c->f, &s->owner, v, CHAOS_DROP, 0, 0);
-	return true;
+	return decide_once(s, v, &c->f, CHAOS_DROP);
 }
 
 /*
@@ -431,7 +406,7 @@ static always int datagram_leaving(struct __sk_buff *skb, struct packet_context 
 	return PASS;
 }
 
-/* Everything that is dropped, and `seen`. Returns true when the packet is lost. */
+/* Everything that is lost, and `seen`. Returns true when the packet is lost. */
 static always bool loses(struct packet_context *c, struct chaos_sock *s, struct chaos_verdict *v,
 			 const struct chaos_rule *r, struct chaos_stats *stats, bool leaves)
 {
@@ -442,10 +417,12 @@ static always bool loses(struct packet_context *c, struct chaos_sock *s, struct 
 		count(&stats->packets);
 		return true;
 	}
-	if (!touches(r, CHAOS_DROP, s->side, leaves) || !drops(c, s, v, r, stats))
-		return false;
-	count(&stats->packets);
-	return true;
+	if (silences(&c->f, &c->p, s, v, r, leaves) ||
+	    (touches(r, CHAOS_DROP, s->side, leaves) && drops(c, s, v, r, stats))) {
+		count(&stats->packets);
+		return true;
+	}
+	return false;
 }
 
 /* A TCP connection: everything about it is kept with its socket. */

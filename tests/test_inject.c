@@ -95,6 +95,7 @@ Test(inject, every_fault_word)
 		{ "reset", 1 << CHAOS_RESET },
 		{ "reset=true", 1 << CHAOS_RESET },
 		{ "refuse=denied", 1 << CHAOS_REFUSE },
+		{ "accept-silence", 1 << CHAOS_ACCEPT_SILENCE },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

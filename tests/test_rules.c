@@ -202,6 +202,7 @@ Test(rules, faults)
 		{ FAULT("{ refuse: unreachable }"), 1 << CHAOS_REFUSE, 0, false, 0, 0, ENETUNREACH },
 		{ FAULT("{ refuse: denied }"), 1 << CHAOS_REFUSE, 0, false, 0, 0, EPERM },
 		{ FAULT("{ reset: true }"), 1 << CHAOS_RESET, 0, false, 0, 0, 0 },
+		{ FAULT("{ accept-silence: true }"), 1 << CHAOS_ACCEPT_SILENCE, 0, false, 0, 0, 0 },
 		{ FAULT("{ reset: true, drop: 1%, delay: 1s }"), 1 << CHAOS_DROP | 1 << CHAOS_DELAY | 1 << CHAOS_RESET,
 		  10000, false, SECOND, 0, 0 },
 	};
@@ -257,11 +258,12 @@ Test(rules, wrong_models_of_loss)
 	EXPECT_WRONG(cases);
 }
 
-/* A reset is TCP's: the rule is about TCP alone unless udp was asked for, which is an error. */
-Test(rules, reset_narrows_the_protocol)
+/* Faults of connections: the rule is about TCP alone unless udp was asked for, which is an error. */
+Test(rules, faults_of_connections_narrow_the_protocol)
 {
 	static const char *const sources[] = {
 		FAULT("{ reset: true }"),
+		FAULT("{ accept-silence: true }"),
 		DOC("{ ports: 1, protocol: tcp }", "{ reset: true }", ""),
 	};
 
@@ -871,7 +873,7 @@ Test(rules, wrong_match)
 Test(rules, wrong_faults)
 {
 	static const struct wrong cases[] = {
-		{ FAULT("{}"), "t:5:10: no fault here, expected drop, delay, refuse or reset" },
+		{ FAULT("{}"), "t:5:10: no fault here, expected one such as drop, delay, refuse or reset" },
 		{ FAULT(""), "t:5:9: 'fault' has no value, expected a map such as { delay: 8s }" },
 		{ FAULT("delay 8s"), "t:5:10: 'fault' is a single value, expected a map such as { delay: 8s }" },
 		{ FAULT("{ delay: 8 }"),
@@ -911,6 +913,16 @@ Test(rules, wrong_faults)
 		{ FAULT("{ reset: on }"), "t:5:19: invalid reset 'on', yes and no are written true and false" },
 		{ FAULT("{ drop: 5%, refuse: refused }"),
 		  "t:5:22: 'refuse' goes with no other fault: a connection that is refused has no packets" },
+		{ FAULT("{ accept-silence: false }"), "t:5:28: 'accept-silence: false' does nothing, leave it out" },
+		{ FAULT("{ accept-silenc: true }"), "t:5:12: unknown key 'accept-silenc', did you mean 'accept-silence'?" },
+		{ FAULT("{ delay: 1s, accept-silence: true }"),
+		  "t:5:23: 'accept-silence' goes with no other fault: nothing is said on a silent connection" },
+		{ DOC("{ ports: 1 }", "{ accept-silence: true }", "  per: request\n"),
+		  "t:7:8: 'per: request' makes no sense with 'accept-silence', decided once for each connection" },
+		{ DOC("{ ports: 1, protocol: udp }", "{ accept-silence: true }", ""),
+		  "t:4:32: 'accept-silence' is for tcp only, udp has no connection to accept" },
+		{ DOC("{ ports: 1, direction: request }", "{ accept-silence: true }", ""),
+		  "t:4:33: 'direction' makes no sense with 'accept-silence', use 'drop: true'" },
 		{ FAULT("{ drop: true, reset: true }"),
 		  "t:5:24: 'reset' and 'drop: true' contradict each other: the client would not hear of it" },
 		{ FAULT("{ drop: true, delay: 1s }"),
@@ -1156,7 +1168,7 @@ Test(rules, standard_input)
 	cr_assert_eq(dup2(fd, STDIN_FILENO), STDIN_FILENO);
 	cr_assert_eq(rules_load("-", NULL, &rules, &err), 0, "%s", err.text);
 	cr_expect_str_eq(rules->file, "<stdin>");
-	cr_expect_eq(rules->count, 4);
+	cr_expect_eq(rules->count, 5);
 	rules_free(rules);
 	expect_load_error("-", "<stdin>:1:1: the file holds no rules");
 	close(fd);

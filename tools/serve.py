@@ -112,7 +112,7 @@ class Server:
     # ---- listening
 
     def listen(self, host, port, kind="http", backlog=512, accept=True):
-        """`kind`: http, tls, echo, hangup (closes what it accepts) or udp. Returns the port."""
+        """`kind`: http, tls, echo, greet (echo after a greeting), hangup (closes what it accepts) or udp. The port."""
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         sock = socket.socket(family, socket.SOCK_DGRAM if kind == "udp" else socket.SOCK_STREAM)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -178,8 +178,10 @@ class Server:
             if kind == "tls":
                 sock = self.context.wrap_socket(sock, server_side=True)
             stream = Stream(sock)
+            if kind == "greet":
+                sock.sendall(b"220 hello\r\n")
             while True:
-                if kind == "echo":
+                if kind in ("echo", "greet"):
                     stream.more()
                     self.counts.add("echoed", "bytes", len(stream.buffer))
                     sock.sendall(stream.buffer)

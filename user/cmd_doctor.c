@@ -59,6 +59,7 @@ static const char *mechanism(const struct features *features, enum chaos_fault f
 		return NULL;
 	switch (fault) {
 	case CHAOS_DROP:
+	case CHAOS_ACCEPT_SILENCE:
 		return features->has[FEATURE_TCX] ? "arriving packets at the socket, leaving ones by tc (tcx)"
 						  : "arriving packets at the socket, leaving ones by tc (clsact)";
 	case CHAOS_DELAY:

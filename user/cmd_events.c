@@ -114,6 +114,9 @@ static void what_text(char *out, size_t size, const struct chaos_event *event)
 	case CHAOS_RESET:
 		snprintf(out, size, "connection reset");
 		break;
+	case CHAOS_ACCEPT_SILENCE:
+		snprintf(out, size, "connection silent");
+		break;
 	default:
 		snprintf(out, size, "fault %u", event->fault);
 	}

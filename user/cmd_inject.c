@@ -17,6 +17,7 @@ static const char help[] = "Usage: chaosbpf inject FAULT... WHOM... --for T [OPT
 			   "  drop, drop=5%     the connection goes silent, or loses 5 % of its packets\n"
 			   "  refuse=refused    connect() fails; also timeout, unreachable, denied\n"
 			   "  reset             connections are reset\n"
+			   "  accept-silence    connections are accepted and never answered\n"
 			   "\n"
 			   "WHOM, all that are given must hold:\n"
 			   "  --to HOST[:PORTS] address or network, [::1]:6333, 10.0.0.0/8:80,443; may be repeated\n"

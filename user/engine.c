@@ -48,7 +48,7 @@ static bool needs_tc_out(const struct tables *t)
 	for (size_t i = 0; i < t->rules_count; i++) {
 		const struct chaos_rule *r = &t->rules[i];
 
-		if (r->faults & (1 << CHAOS_DROP | 1 << CHAOS_RESET) ||
+		if (r->faults & (CHAOS_LOSING | 1 << CHAOS_RESET) ||
 		    (r->faults & 1 << CHAOS_DELAY && r->per == CHAOS_PER_PACKET))
 			return true;
 	}

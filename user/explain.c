@@ -339,7 +339,7 @@ static void say_reset(struct sentence *s, const struct rule *rule)
 /* "connections from ... lose 5 % of their packets and take 2 s longer for each request" */
 static void say_connections(struct sentence *s, const struct rule *rule)
 {
-	static const enum chaos_fault order[] = { CHAOS_DROP, CHAOS_DELAY, CHAOS_REFUSE, CHAOS_RESET };
+	static const enum chaos_fault order[] = { CHAOS_DROP, CHAOS_DELAY, CHAOS_REFUSE, CHAOS_RESET, CHAOS_ACCEPT_SILENCE };
 	size_t count = (size_t)__builtin_popcount(rule->fault.faults), said = 0;
 
 	say_protocol(s, &rule->match);
@@ -358,6 +358,8 @@ static void say_connections(struct sentence *s, const struct rule *rule)
 			say(s, rule->per == CHAOS_PER_PACKET ? "" : " longer for each request");
 		} else if (order[i] == CHAOS_REFUSE) {
 			say_refuse(s, rule);
+		} else if (order[i] == CHAOS_ACCEPT_SILENCE) {
+			say(s, "are accepted and never answered");
 		} else {
 			say_reset(s, rule);
 		}

@@ -45,6 +45,7 @@ static const struct {
 	{ "drop", "true", "drop=5%" },        { "delay", NULL, "delay=5s" },
 	{ "jitter", NULL, "jitter=500ms" },   { "distribution", NULL, "distribution=normal" },
 	{ "refuse", NULL, "refuse=refused" }, { "reset", "true", "reset" },
+	{ "accept-silence", "true", "accept-silence" },
 };
 #define FAULT_WORDS (sizeof(faults) / sizeof(faults[0]))
 
@@ -426,7 +427,7 @@ static int unknown_fault(const char *word, struct error *err)
 	if (near)
 		error_hint(err, "did you mean '%s'?", near);
 	else
-		error_hint(err, "faults are drop, delay, jitter, distribution, refuse and reset, as in delay=5s");
+		error_hint(err, "faults are drop, delay, jitter, distribution, refuse, reset and accept-silence, as in delay=5s");
 	return -EINVAL;
 }
 

@@ -18,7 +18,7 @@ unsigned int rule_device_needs(const struct rule *rule)
 {
 	unsigned int faults = rule->fault.faults, needs = 0;
 
-	if (faults & (1 << CHAOS_DROP | 1 << CHAOS_RESET))
+	if (faults & (CHAOS_LOSING | 1 << CHAOS_RESET))
 		needs |= CHAOS_DEVICE_EGRESS;
 	if (faults & 1 << CHAOS_RESET)
 		needs |= CHAOS_DEVICE_INGRESS;

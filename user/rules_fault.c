@@ -177,6 +177,14 @@ static int key_reset(struct parser *p, const struct node *node, void *target)
 	return value_true(p, node);
 }
 
+static int key_accept_silence(struct parser *p, const struct node *node, void *target)
+{
+	struct fault *fault = target;
+
+	fault->faults |= 1U << CHAOS_ACCEPT_SILENCE;
+	return value_true(p, node);
+}
+
 const struct key fault_keys[] = {
 	{ "drop", key_drop, 0 },
 	{ "delay", key_delay, 0 },
@@ -184,6 +192,7 @@ const struct key fault_keys[] = {
 	{ "distribution", key_distribution, offsetof(struct fault, distribution) },
 	{ "refuse", key_refuse, 0 },
 	{ "reset", key_reset, 0 },
+	{ "accept-silence", key_accept_silence, 0 },
 	{ "rate", NULL, 0 },
 	{ "corrupt", NULL, 0 },
 	{ "duplicate", NULL, 0 },
@@ -231,6 +240,26 @@ static int check_delay(struct parser *p, const struct node *node, const struct f
 	return 0;
 }
 
+/* Faults that leave nothing for another to act on. */
+static int check_alone(struct parser *p, const struct node *node, const struct fault *fault)
+{
+	static const struct {
+		enum chaos_fault fault;
+		const char *why;
+	} alone[] = {
+		{ CHAOS_REFUSE, "a connection that is refused has no packets" },
+		{ CHAOS_ACCEPT_SILENCE, "nothing is said on a silent connection" },
+	};
+
+	for (size_t i = 0; i < sizeof(alone) / sizeof(alone[0]); i++) {
+		const char *name = fault_names[alone[i].fault];
+
+		if (HAS(fault, alone[i].fault) && fault->faults != 1U << alone[i].fault)
+			return fail(p, node_get(node, name)->key_mark, "'%s' goes with no other fault: %s", name, alone[i].why);
+	}
+	return 0;
+}
+
 int key_fault(struct parser *p, const struct node *node, void *target)
 {
 	struct fault *fault = target;
@@ -243,10 +272,10 @@ int key_fault(struct parser *p, const struct node *node, void *target)
 	if (err)
 		return err;
 	if (!fault->faults)
-		return fail(p, node->mark, "no fault here, expected drop, delay, refuse or reset");
-	if (HAS(fault, CHAOS_REFUSE) && fault->faults != 1U << CHAOS_REFUSE)
-		return fail(p, node_get(node, "refuse")->key_mark,
-			    "'refuse' goes with no other fault: a connection that is refused has no packets");
+		return fail(p, node->mark, "no fault here, expected one such as drop, delay, refuse or reset");
+	err = check_alone(p, node, fault);
+	if (err)
+		return err;
 	if (HAS(fault, CHAOS_DELAY) && fault->drop_all)
 		return fail(p, node_get(node, "delay")->key_mark,
 			    "'delay' and 'drop: true' contradict each other: nothing arrives that could be late");
@@ -265,15 +294,25 @@ static struct mark match_mark(const struct node *node, const char *key)
 	return found ? found->mark : node->mark;
 }
 
-/* refuse happens at connect(), before there are packets and at the client only. */
-static int check_refuse(struct parser *p, const struct node *node, struct rule *rule)
+/* Decided once for a connection, in whatever units other rules of the file think. */
+static int check_per_connection(struct parser *p, const struct node *node, struct rule *rule, enum chaos_fault fault)
 {
 	const struct node *per = node_get(node, "per");
 
 	if (rule->per != CHAOS_PER_CONNECTION && per)
-		return fail(p, per->mark, "'per: %s' makes no sense with 'refuse', decided once for each connection",
-			    per_names[rule->per]);
-	rule->per = CHAOS_PER_CONNECTION; /* whatever `defaults` say */
+		return fail(p, per->mark, "'per: %s' makes no sense with '%s', decided once for each connection",
+			    per_names[rule->per], fault_names[fault]);
+	rule->per = CHAOS_PER_CONNECTION;
+	return 0;
+}
+
+/* refuse happens at connect(), before there are packets and at the client only. */
+static int check_refuse(struct parser *p, const struct node *node, struct rule *rule)
+{
+	int err = check_per_connection(p, node, rule, CHAOS_REFUSE);
+
+	if (err)
+		return err;
 	if (rule->match.side == CHAOS_SIDE_SERVER)
 		return fail(p, match_mark(node, "side"),
 			    "'refuse' is for the client; the server has 'drop' and 'reset'");
@@ -297,15 +336,30 @@ static int check_delay_direction(struct parser *p, const struct node *node, cons
 	return 0;
 }
 
-/* UDP has no connection to reset; without `protocol` the rule is about TCP alone. */
-static int check_reset(struct parser *p, const struct node *node, struct match *match)
+/* For faults of connections, which UDP does not have; without `protocol` the rule is about TCP alone. */
+static int check_tcp(struct parser *p, const struct node *node, struct match *match, enum chaos_fault fault,
+		     const char *why)
 {
 	const struct node *match_node = node_get(node, "match");
 
 	if (match_node && node_get(match_node, "protocol") && (match->protocols & (1U << CHAOS_UDP)))
-		return fail(p, match_mark(node, "protocol"), "'reset' is for tcp only, udp has no connection to reset");
+		return fail(p, match_mark(node, "protocol"), "'%s' is for tcp only, udp has no %s", fault_names[fault], why);
 	match->protocols = 1U << CHAOS_TCP;
 	return 0;
+}
+
+/* Faults that make a connection silent from some point on: both directions, or there would be answers. */
+static int check_silence(struct parser *p, const struct node *node, struct rule *rule, enum chaos_fault fault,
+			 const char *why)
+{
+	int err = check_per_connection(p, node, rule, fault);
+
+	if (!err)
+		err = check_tcp(p, node, &rule->match, fault, why);
+	if (!err && rule->match.directions != CHAOS_BOTH)
+		err = fail(p, match_mark(node, "direction"), "'direction' makes no sense with '%s', use 'drop: true'",
+			   fault_names[fault]);
+	return err;
 }
 
 int fault_check(struct parser *p, const struct node *node, struct rule *rule)
@@ -318,6 +372,8 @@ int fault_check(struct parser *p, const struct node *node, struct rule *rule)
 	if (!err && HAS(fault, CHAOS_DELAY))
 		err = check_delay_direction(p, node, &rule->match);
 	if (!err && HAS(fault, CHAOS_RESET))
-		err = check_reset(p, node, &rule->match);
+		err = check_tcp(p, node, &rule->match, CHAOS_RESET, "connection to reset");
+	if (!err && HAS(fault, CHAOS_ACCEPT_SILENCE))
+		err = check_silence(p, node, rule, CHAOS_ACCEPT_SILENCE, "connection to accept");
 	return err;
 }

@@ -509,7 +509,8 @@ static void make_rule(struct chaos_rule *to, struct chaos_budget *budget, const 
 	to->percent_ppm = from->percent_ppm;
 	to->drop_ppm = from->fault.drop_ppm;
 	to->flags = (observe ? CHAOS_RULE_OBSERVE : 0) | (from->fault.drop_all ? CHAOS_RULE_DROP_ALL : 0) |
-		    (from->match.include_ssh ? CHAOS_RULE_INCLUDE_SSH : 0);
+		    (from->match.include_ssh ? CHAOS_RULE_INCLUDE_SSH : 0) |
+		    (from->fault.faults & CHAOS_LASTING ? CHAOS_RULE_LASTS : 0);
 	to->percent_ramp = ramp_of(&from->percent_ramp);
 	to->drop_ramp = ramp_of(&from->fault.drop_ramp);
 	to->loss = from->fault.loss;

@@ -99,6 +99,7 @@ Each command has its own, in two spellings:
     drop, drop=5%     the connection goes silent, or loses 5 % of its packets
     refuse=refused    connect() fails; also timeout, unreachable, denied
     reset             connections are reset
+    accept-silence    connections are accepted and never answered
 
   WHOM, all that are given must hold:
     --to HOST[:PORTS] address or network, [::1]:6333, 10.0.0.0/8:80,443; may be repeated

@@ -51,6 +51,14 @@ class Server(serve.Server):
     def count(self, kind, key):
         return self.counts.take().get(kind, {}).get(str(key), 0)
 
+    def wait_for(self, kind, key, count, seconds=15):
+        """Waits until something was counted so often."""
+        end = time.monotonic() + seconds
+        while self.count(kind, key) < count:
+            if time.monotonic() > end:
+                raise AssertionError(f"waited {seconds} s for {kind} {key}: {self.count(kind, key)} of {count}")
+            time.sleep(0.02)
+
     def heard(self, who):
         """Numbers of the datagrams of one client, in the order in which they came."""
         return [number for name, number in self.datagrams if name == who]
@@ -116,6 +124,11 @@ class Client:
         with self.lock:
             self.streams.pop(number, None)
             self.open_sockets.pop(number).close()
+
+    def abort(self, number):
+        """Closes with a reset, as a process does that has not read everything."""
+        self.open_sockets[number].setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.close(number)
 
     def close_all(self):
         for number in list(self.open_sockets):
