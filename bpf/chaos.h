@@ -30,14 +30,15 @@ enum chaos_fault {
 	CHAOS_REFUSE,
 	CHAOS_RESET,
 	CHAOS_ACCEPT_SILENCE,
+	CHAOS_TLS_STALL,
 	CHAOS_FAULT_COUNT,
 };
 
 /* Faults that lose packets where they leave, below the socket. */
-#define CHAOS_LOSING (1 << CHAOS_DROP | 1 << CHAOS_ACCEPT_SILENCE)
+#define CHAOS_LOSING (1 << CHAOS_DROP | 1 << CHAOS_ACCEPT_SILENCE | 1 << CHAOS_TLS_STALL)
 
 /* Faults that go on for as long as the rule does, on the connection that they have hit. */
-#define CHAOS_LASTING (1 << CHAOS_ACCEPT_SILENCE)
+#define CHAOS_LASTING (1 << CHAOS_ACCEPT_SILENCE | 1 << CHAOS_TLS_STALL)
 
 /* What `percent` is a percentage of. */
 enum chaos_per {
@@ -243,6 +244,8 @@ struct chaos_verdict {
 	__u8 fresh;		  /* the connection was opened under `rule`: nothing has been said before */
 	__u8 loss_ill;		  /* CHAOS_LOSS_BURST: within a burst */
 	__u32 loss_packets;	  /* packets that a model of loss has looked at */
+	__u8 upgrade;		  /* payload packets in which a TLS handshake may still begin, after one that asked for it */
+	__u8 pad[7];
 };
 
 /* What is kept with every socket (sk_storage). An accepted socket begins as a copy of its listener's. */
@@ -386,9 +389,9 @@ _Static_assert(sizeof(struct chaos_rule) == 136, "chaos_rule");
 _Static_assert(sizeof(struct chaos_event) == 112, "chaos_event");
 _Static_assert(sizeof(struct chaos_owner) == 40, "chaos_owner");
 _Static_assert(sizeof(struct chaos_interval) == 136, "chaos_interval");
-_Static_assert(sizeof(struct chaos_verdict) == 48, "chaos_verdict");
+_Static_assert(sizeof(struct chaos_verdict) == 56, "chaos_verdict");
 _Static_assert(CHAOS_FAULT_COUNT <= 16, "chaos_verdict.decided");
-_Static_assert(sizeof(struct chaos_sock) == 136, "chaos_sock");
+_Static_assert(sizeof(struct chaos_sock) == 144, "chaos_sock");
 _Static_assert(sizeof(struct chaos_flow_key) == 32, "chaos_flow_key");
 
 #endif

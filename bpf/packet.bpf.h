@@ -80,6 +80,11 @@ struct udp_header {
 	__be16 checksum;
 };
 
+#define TLS_CHANGE_CIPHER 20
+#define TLS_ALERT 21
+#define TLS_HANDSHAKE 22
+#define TLS_DATA 23
+
 #define IP_FRAGMENT_OFFSET 0x1fff
 #define IPV6_HOP_BY_HOP 0
 #define IPV6_ROUTING 43

@@ -4,8 +4,9 @@
  * it stood once the fault has ended: each end sends again what was lost.
  *
  *	accept-silence    payload never arrives, in either direction; the handshake, acknowledgements, and closing do
+ *	tls-stall         the same from the first record of a TLS handshake on, in the direction of the server
  *
- * Decided once for a connection, when it first says something.
+ * Decided once for a connection, when it first says something, or begins its TLS handshake.
  */
 #ifndef SILENCE_BPF_H
 #define SILENCE_BPF_H
@@ -70,10 +71,70 @@ static always bool accept_silence(const struct flow *f, const struct packet *p, 
 	return decide_once(s, v, f, CHAOS_ACCEPT_SILENCE);
 }
 
-/* Is this packet of a TCP connection lost to silence? */
-static always bool silences(const struct flow *f, const struct packet *p, struct chaos_sock *s, struct chaos_verdict *v,
-			    const struct chaos_rule *r, bool leaves)
+#define HELLO_HEAD 10	  /* bytes of a ClientHello that tell it from anything else */
+#define UPGRADE_PACKETS 4 /* in which a TLS handshake is looked for after a request for one */
+
+/* A handshake record that holds a ClientHello of at most 64 KiB for TLS 1.0 or later. */
+static always bool is_client_hello(const __u8 *head)
 {
+	return head[0] == TLS_HANDSHAKE && head[1] == 3 && head[5] == 1 && head[6] == 0 && head[9] == 3;
+}
+
+/*
+ * Does a client ask here to go on in TLS? PostgreSQL's SSLRequest and GSSENCRequest (a number alone), MySQL's (a login
+ * packet of 32 bytes that ends before the name, with the flag for TLS), and a CONNECT to an HTTP proxy.
+ */
+static always bool asks_for_tls(const __u8 *head, __u32 payload)
+{
+	if (payload == 8 && head[0] == 0 && head[3] == 8 && head[4] == 0x04 && head[5] == 0xd2 && head[6] == 0x16)
+		return head[7] == 0x2f || head[7] == 0x30;
+	if (payload == 36 && head[0] == 32 && head[1] == 0 && head[2] == 0)
+		return head[5] & 0x08;
+	return head[0] == 'C' && head[1] == 'O' && head[2] == 'N' && head[3] == 'N' && head[4] == 'E' && head[7] == ' ';
+}
+
+/*
+ * The first payload of a client tells TLS from the rest; after a request for TLS the next ones. What is no handshake then,
+ * or is in the middle of one, is never looked at again and counts for nothing.
+ */
+static __noinline __attribute__((unused)) bool begins_tls(struct __sk_buff *skb, const struct packet *p,
+							   struct chaos_verdict *v)
+{
+	__u8 head[HELLO_HEAD] = {};
+
+	if (p->payload >= 8 && load_payload(skb, p->payload_offset, head, p->payload < HELLO_HEAD ? 8 : HELLO_HEAD)) {
+		if (is_client_hello(head))
+			return true;
+		if (asks_for_tls(head, p->payload)) {
+			v->upgrade = UPGRADE_PACKETS;
+			return false;
+		}
+	}
+	if (v->upgrade)
+		v->upgrade--;
+	if (!v->upgrade)
+		v->decided |= 1 << CHAOS_TLS_STALL;
+	return false;
+}
+
+static always bool tls_stall(struct __sk_buff *skb, const struct flow *f, const struct packet *p, struct chaos_sock *s,
+			     struct chaos_verdict *v, bool leaves)
+{
+	const __u16 bit = 1 << CHAOS_TLS_STALL;
+
+	if (!p->payload || p->tcp_flags & TCP_RST || direction(s->side, leaves) != CHAOS_REQUEST)
+		return false;
+	if (v->decided & bit)
+		return v->inject & bit;
+	return begins_tls(skb, p, v) && decide_once(s, v, f, CHAOS_TLS_STALL);
+}
+
+/* Is this packet of a TCP connection lost to silence? */
+static always bool silences(struct __sk_buff *skb, const struct flow *f, const struct packet *p, struct chaos_sock *s,
+			    struct chaos_verdict *v, const struct chaos_rule *r, bool leaves)
+{
+	if (does(r, CHAOS_TLS_STALL))
+		return tls_stall(skb, f, p, s, v, leaves);
 	if (!does(r, CHAOS_ACCEPT_SILENCE))
 		return false;
 	if ((p->tcp_flags & (TCP_SYN | TCP_ACK)) == TCP_SYN)

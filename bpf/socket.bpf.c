@@ -5,7 +5,7 @@
  *
  *	known flow that no rule names?     one look-up, out
  *	whose is it, which rule?           kept with the socket (verdict), or in chaos_flows for sockets with many peers
- *	drop, accept-silence               leaving: marked, tc loses it; arriving: never reaches the socket
+ *	drop, accept-silence, tls-stall    leaving: marked, tc loses it; arriving: never reaches the socket
  *	reset                              leaving: marked, tc answers it; arriving: device.bpf.c has seen it before us
  *	delay                              leaving: the first packet of a request is stamped, fq holds it, and the rest of
  *	                                   the request queues behind it
@@ -16,11 +16,6 @@
 #define PASS 1
 #define DROP 0
 #define DROP_QUIETLY 2 /* leaving: dropped like a full queue would, which UDP does not tell its caller */
-
-#define TLS_CHANGE_CIPHER 20
-#define TLS_ALERT 21
-#define TLS_HANDSHAKE 22
-#define TLS_DATA 23
 
 /*
  * The least TCP payload of a TLS connection that may begin a request: below it lie HTTP/2's window updates and pings,
@@ -407,7 +402,7 @@ static always int datagram_leaving(struct __sk_buff *skb, struct packet_context 
 }
 
 /* Everything that is lost, and `seen`. Returns true when the packet is lost. */
-static always bool loses(struct packet_context *c, struct chaos_sock *s, struct chaos_verdict *v,
+static always bool loses(struct __sk_buff *skb, struct packet_context *c, struct chaos_sock *s, struct chaos_verdict *v,
 			 const struct chaos_rule *r, struct chaos_stats *stats, bool leaves)
 {
 	c->packet = ++s->packet;
@@ -417,7 +412,7 @@ static always bool loses(struct packet_context *c, struct chaos_sock *s, struct 
 		count(&stats->packets);
 		return true;
 	}
-	if (silences(&c->f, &c->p, s, v, r, leaves) ||
+	if (silences(skb, &c->f, &c->p, s, v, r, leaves) ||
 	    (touches(r, CHAOS_DROP, s->side, leaves) && drops(c, s, v, r, stats))) {
 		count(&stats->packets);
 		return true;
@@ -448,7 +443,7 @@ static always int connection_packet(struct __sk_buff *skb, struct bpf_sock *sk, 
 	r = rule_of(v->rule);
 	if (!stats || !r || !parse(skb, &c->p, 0))
 		return PASS;
-	if (loses(c, s, v, r, stats, leaves))
+	if (loses(skb, c, s, v, r, stats, leaves))
 		return leaves ? lose_leaving(skb, s, CHAOS_TCP) : DROP;
 	if (!leaves) {
 		tcp_arriving(c, s);
@@ -491,7 +486,7 @@ static always int flow_packet(struct __sk_buff *skb, struct bpf_sock *sk, struct
 	r = rule_of(v->rule);
 	if (!stats || !r)
 		return PASS;
-	if (loses(c, s, v, r, stats, leaves))
+	if (loses(skb, c, s, v, r, stats, leaves))
 		return leaves ? lose_leaving(skb, s, c->f.protocol) : DROP;
 	if (c->f.protocol == CHAOS_TCP || !leaves)
 		return PASS;

@@ -168,6 +168,8 @@ Test(explain, what)
 		  "a: TCP connections from any process to port 1 anywhere are reset; ends after 5 min." },
 		{ RULE("ports: 1", "accept-silence: true", ""),
 		  "a: TCP connections from any process to port 1 anywhere are accepted and never answered; ends after 5 min." },
+		{ RULE("ports: 1", "tls-stall: true", ""),
+		  "a: TCP connections from any process to port 1 anywhere never finish their TLS handshake; ends after 5 min." },
 		{ RULE("ports: 1, side: server", "accept-silence: true", ""),
 		  "a: TCP connections to any process serving port 1 are accepted and never answered; ends after 5 min." },
 		{ RULE("ports: 1, direction: response", "reset: true", ", per: request, percent: 10"),

@@ -96,6 +96,7 @@ Test(inject, every_fault_word)
 		{ "reset=true", 1 << CHAOS_RESET },
 		{ "refuse=denied", 1 << CHAOS_REFUSE },
 		{ "accept-silence", 1 << CHAOS_ACCEPT_SILENCE },
+		{ "tls-stall", 1 << CHAOS_TLS_STALL },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -203,6 +203,7 @@ Test(rules, faults)
 		{ FAULT("{ refuse: denied }"), 1 << CHAOS_REFUSE, 0, false, 0, 0, EPERM },
 		{ FAULT("{ reset: true }"), 1 << CHAOS_RESET, 0, false, 0, 0, 0 },
 		{ FAULT("{ accept-silence: true }"), 1 << CHAOS_ACCEPT_SILENCE, 0, false, 0, 0, 0 },
+		{ FAULT("{ tls-stall: true }"), 1 << CHAOS_TLS_STALL, 0, false, 0, 0, 0 },
 		{ FAULT("{ reset: true, drop: 1%, delay: 1s }"), 1 << CHAOS_DROP | 1 << CHAOS_DELAY | 1 << CHAOS_RESET,
 		  10000, false, SECOND, 0, 0 },
 	};
@@ -264,6 +265,7 @@ Test(rules, faults_of_connections_narrow_the_protocol)
 	static const char *const sources[] = {
 		FAULT("{ reset: true }"),
 		FAULT("{ accept-silence: true }"),
+		FAULT("{ tls-stall: true }"),
 		DOC("{ ports: 1, protocol: tcp }", "{ reset: true }", ""),
 	};
 
@@ -923,6 +925,10 @@ Test(rules, wrong_faults)
 		  "t:4:32: 'accept-silence' is for tcp only, udp has no connection to accept" },
 		{ DOC("{ ports: 1, direction: request }", "{ accept-silence: true }", ""),
 		  "t:4:33: 'direction' makes no sense with 'accept-silence', use 'drop: true'" },
+		{ FAULT("{ tls-stall: true, delay: 1s }"),
+		  "t:5:12: 'tls-stall' goes with no other fault: nothing is said before the handshake" },
+		{ DOC("{ ports: 1, protocol: udp }", "{ tls-stall: true }", ""),
+		  "t:4:32: 'tls-stall' is for tcp only, udp has no TLS handshake of its own" },
 		{ FAULT("{ drop: true, reset: true }"),
 		  "t:5:24: 'reset' and 'drop: true' contradict each other: the client would not hear of it" },
 		{ FAULT("{ drop: true, delay: 1s }"),
@@ -1168,7 +1174,7 @@ Test(rules, standard_input)
 	cr_assert_eq(dup2(fd, STDIN_FILENO), STDIN_FILENO);
 	cr_assert_eq(rules_load("-", NULL, &rules, &err), 0, "%s", err.text);
 	cr_expect_str_eq(rules->file, "<stdin>");
-	cr_expect_eq(rules->count, 5);
+	cr_expect_eq(rules->count, 6);
 	rules_free(rules);
 	expect_load_error("-", "<stdin>:1:1: the file holds no rules");
 	close(fd);

@@ -117,6 +117,9 @@ static void what_text(char *out, size_t size, const struct chaos_event *event)
 	case CHAOS_ACCEPT_SILENCE:
 		snprintf(out, size, "connection silent");
 		break;
+	case CHAOS_TLS_STALL:
+		snprintf(out, size, "TLS handshake stalled");
+		break;
 	default:
 		snprintf(out, size, "fault %u", event->fault);
 	}

@@ -339,7 +339,7 @@ static void say_reset(struct sentence *s, const struct rule *rule)
 /* "connections from ... lose 5 % of their packets and take 2 s longer for each request" */
 static void say_connections(struct sentence *s, const struct rule *rule)
 {
-	static const enum chaos_fault order[] = { CHAOS_DROP, CHAOS_DELAY, CHAOS_REFUSE, CHAOS_RESET, CHAOS_ACCEPT_SILENCE };
+	static const enum chaos_fault order[] = { CHAOS_DROP, CHAOS_DELAY, CHAOS_REFUSE, CHAOS_RESET, CHAOS_ACCEPT_SILENCE, CHAOS_TLS_STALL };
 	size_t count = (size_t)__builtin_popcount(rule->fault.faults), said = 0;
 
 	say_protocol(s, &rule->match);
@@ -360,6 +360,8 @@ static void say_connections(struct sentence *s, const struct rule *rule)
 			say_refuse(s, rule);
 		} else if (order[i] == CHAOS_ACCEPT_SILENCE) {
 			say(s, "are accepted and never answered");
+		} else if (order[i] == CHAOS_TLS_STALL) {
+			say(s, "never finish their TLS handshake");
 		} else {
 			say_reset(s, rule);
 		}

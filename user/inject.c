@@ -46,6 +46,7 @@ static const struct {
 	{ "jitter", NULL, "jitter=500ms" },   { "distribution", NULL, "distribution=normal" },
 	{ "refuse", NULL, "refuse=refused" }, { "reset", "true", "reset" },
 	{ "accept-silence", "true", "accept-silence" },
+	{ "tls-stall", "true", "tls-stall" },
 };
 #define FAULT_WORDS (sizeof(faults) / sizeof(faults[0]))
 
@@ -427,7 +428,7 @@ static int unknown_fault(const char *word, struct error *err)
 	if (near)
 		error_hint(err, "did you mean '%s'?", near);
 	else
-		error_hint(err, "faults are drop, delay, jitter, distribution, refuse, reset and accept-silence, as in delay=5s");
+		error_hint(err, "faults are drop, delay, jitter, distribution, refuse, reset, accept-silence and tls-stall, as in delay=5s");
 	return -EINVAL;
 }
 

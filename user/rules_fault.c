@@ -177,6 +177,14 @@ static int key_reset(struct parser *p, const struct node *node, void *target)
 	return value_true(p, node);
 }
 
+static int key_tls_stall(struct parser *p, const struct node *node, void *target)
+{
+	struct fault *fault = target;
+
+	fault->faults |= 1U << CHAOS_TLS_STALL;
+	return value_true(p, node);
+}
+
 static int key_accept_silence(struct parser *p, const struct node *node, void *target)
 {
 	struct fault *fault = target;
@@ -193,6 +201,7 @@ const struct key fault_keys[] = {
 	{ "refuse", key_refuse, 0 },
 	{ "reset", key_reset, 0 },
 	{ "accept-silence", key_accept_silence, 0 },
+	{ "tls-stall", key_tls_stall, 0 },
 	{ "rate", NULL, 0 },
 	{ "corrupt", NULL, 0 },
 	{ "duplicate", NULL, 0 },
@@ -249,6 +258,7 @@ static int check_alone(struct parser *p, const struct node *node, const struct f
 	} alone[] = {
 		{ CHAOS_REFUSE, "a connection that is refused has no packets" },
 		{ CHAOS_ACCEPT_SILENCE, "nothing is said on a silent connection" },
+		{ CHAOS_TLS_STALL, "nothing is said before the handshake" },
 	};
 
 	for (size_t i = 0; i < sizeof(alone) / sizeof(alone[0]); i++) {
@@ -375,5 +385,7 @@ int fault_check(struct parser *p, const struct node *node, struct rule *rule)
 		err = check_tcp(p, node, &rule->match, CHAOS_RESET, "connection to reset");
 	if (!err && HAS(fault, CHAOS_ACCEPT_SILENCE))
 		err = check_silence(p, node, rule, CHAOS_ACCEPT_SILENCE, "connection to accept");
+	if (!err && HAS(fault, CHAOS_TLS_STALL))
+		err = check_silence(p, node, rule, CHAOS_TLS_STALL, "TLS handshake of its own");
 	return err;
 }

@@ -149,3 +149,94 @@ Test(silence, max_hits_counts_connections)
 	cr_expect(s.injected == 2 && s.matched == 4 && s.skipped[CHAOS_SKIP_MAX_HITS] == 2);
 	live_ends(&live);
 }
+
+/* ---- tls-stall --------------------------------------------------------------------------------------------------- */
+
+#define HELLO "\x16\x03\x01\x00\x40\x01\x00\x00\x3c\x03\x03 and the rest of it"
+#define DATA "\x17\x03\x03\x00\x05hello"
+#define SSL_REQUEST "\0\0\0\x08\x04\xd2\x16\x2f"
+#define GSS_REQUEST "\0\0\0\x08\x04\xd2\x16\x30"
+#define MYSQL_REQUEST "\x20\0\0\x01\x05\xae\x03\0\0\0\0\x01\x21\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
+#define MYSQL_LOGIN "\x20\0\0\x01\x05\xa6\x03\0\0\0\0\x01\x21\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
+#define TEXT(text) { text, sizeof(text) - 1 }
+
+struct utterance {
+	const char *bytes;
+	size_t size;
+};
+
+/* What a client says, one after the other; `lost`: from that one on nothing arrives, and that counts. */
+static void expect_said(const struct live *live, const struct ends *e, const struct utterance *texts, size_t lost, const char *what)
+{
+	struct chaos_stats before = stats_of_rule(&live->l, 0), after;
+	size_t i;
+
+	for (i = 0; texts[i].bytes; i++) {
+		int got;
+
+		say(e->client, texts[i].bytes, texts[i].size);
+		got = hears(e->server, i < lost ? 5000 : SOON);
+		cr_expect_eq(got, i < lost ? (int)texts[i].size : -EAGAIN, "%s: text %zu: heard %d", what, i, got);
+		if (i < lost)
+			say(e->server, "S", 1);
+	}
+	after = stats_of_rule(&live->l, 0);
+	cr_expect_eq(after.matched - before.matched, lost < i, "%s: matched %lu", what, after.matched - before.matched);
+	cr_expect_eq(after.faults[CHAOS_TLS_STALL] - before.faults[CHAOS_TLS_STALL], lost < i, "%s", what);
+}
+
+Test(silence, handshakes_of_tls_stall)
+{
+	static const struct {
+		const char *what;
+		struct utterance texts[8];
+		size_t lost;
+	} cases[] = {
+		{ "a ClientHello", { TEXT(HELLO), TEXT("more") }, 0 },
+		{ "clear text", { TEXT("GET / HTTP/1.1\r\n\r\n"), TEXT("GET / HTTP/1.1\r\n\r\n") }, 9 },
+		{ "a ClientHello in the middle", { TEXT("PUT / HTTP/1.1\r\n\r\n"), TEXT(HELLO) }, 9 },
+		{ "data of TLS", { TEXT(DATA), TEXT(DATA) }, 9 },
+		{ "a handshake under way", { TEXT("\x16\x03\x03\x00\x28\0\0\0\0\0\0\0\0"), TEXT(DATA) }, 9 },
+		{ "few bytes", { TEXT("\x16\x03"), TEXT(HELLO) }, 9 },
+		{ "PostgreSQL", { TEXT(SSL_REQUEST), TEXT(HELLO) }, 1 },
+		{ "PostgreSQL with GSS", { TEXT(GSS_REQUEST), TEXT(SSL_REQUEST), TEXT(HELLO) }, 2 },
+		{ "PostgreSQL that was told no", { TEXT(SSL_REQUEST), TEXT("\0\0\0\x13\0\3\0\0user\0me\0\0"), TEXT("Q"), TEXT("Q"), TEXT("Q"), TEXT(HELLO) }, 9 },
+		{ "MySQL", { TEXT(MYSQL_REQUEST), TEXT(HELLO) }, 1 },
+		{ "MySQL in clear", { TEXT(MYSQL_LOGIN), TEXT(HELLO) }, 9 },
+		{ "a proxy", { TEXT("CONNECT api.test:443 HTTP/1.1\r\n"), TEXT("Host: api.test:443\r\n\r\n"), TEXT(HELLO) }, 2 },
+	};
+	static const char *const rules[] = { RULE("everything: true", "tls-stall: true", ""),
+					     RULE("everything: true, side: server", "tls-stall: true", "") };
+
+	for (size_t r = 0; r < COUNT(rules); r++) {
+		struct live live;
+
+		go_live(&live, rules[r]);
+		for (size_t i = 0; i < COUNT(cases); i++) {
+			struct ends e = meet(i % 2 ? AF_INET : AF_INET6);
+
+			expect_said(&live, &e, cases[i].texts, cases[i].lost, cases[i].what);
+			part_company(&e);
+		}
+		live_ends(&live);
+	}
+}
+
+Test(silence, percent_of_handshakes)
+{
+	struct chaos_stats s;
+	struct live live;
+	int lost = 0;
+
+	go_live(&live, RULE("everything: true", "tls-stall: true", ", percent: 50, seed: 1"));
+	for (int i = 0; i < 12; i++) {
+		struct ends e = meet(AF_INET);
+
+		say(e.client, HELLO, sizeof(HELLO) - 1);
+		lost += hears(e.server, 150) == -EAGAIN;
+		part_company(&e);
+	}
+	s = stats_of_rule(&live.l, 0);
+	cr_expect(lost > 0 && lost < 12 && s.injected == (uint64_t)lost && s.matched == 12 && s.skipped[CHAOS_SKIP_PERCENT] == 12u - lost);
+	live_ends(&live);
+}

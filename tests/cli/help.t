@@ -100,6 +100,7 @@ Each command has its own, in two spellings:
     refuse=refused    connect() fails; also timeout, unreachable, denied
     reset             connections are reset
     accept-silence    connections are accepted and never answered
+    tls-stall         TLS handshakes never finish
 
   WHOM, all that are given must hold:
     --to HOST[:PORTS] address or network, [::1]:6333, 10.0.0.0/8:80,443; may be repeated
