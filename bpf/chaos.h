@@ -31,6 +31,9 @@ enum chaos_fault {
 	CHAOS_RESET,
 	CHAOS_ACCEPT_SILENCE,
 	CHAOS_TLS_STALL,
+	CHAOS_DUPLICATE,
+	CHAOS_CORRUPT,
+	CHAOS_REORDER,
 	CHAOS_FAULT_COUNT,
 };
 
@@ -39,6 +42,10 @@ enum chaos_fault {
 
 /* Faults that go on for as long as the rule does, on the connection that they have hit. */
 #define CHAOS_LASTING (1 << CHAOS_ACCEPT_SILENCE | 1 << CHAOS_TLS_STALL)
+
+/* What a fault needs of the device by which a packet leaves: tc, or a queue that honours skb->tstamp. Else it is skipped. */
+#define CHAOS_FAULTS_BY_TC (1 << CHAOS_RESET | 1 << CHAOS_DUPLICATE | 1 << CHAOS_CORRUPT | 1 << CHAOS_REORDER)
+#define CHAOS_FAULTS_BY_FQ (1 << CHAOS_DELAY | 1 << CHAOS_REORDER)
 
 /* What `percent` is a percentage of. */
 enum chaos_per {
@@ -125,6 +132,11 @@ struct chaos_rule {
 	__u32 drop_every;     /* CHAOS_LOSS_EVERY: each so manieth packet of a connection */
 	__u32 burst_enter;    /* CHAOS_LOSS_BURST, parts of 2^32: chance that a burst begins at a packet, */
 	__u32 burst_leave;    /* and that it ends; drop_ppm is the share that both come to */
+	__u32 duplicate_ppm;  /* chances of each packet */
+	__u32 corrupt_ppm;
+	__u32 reorder_ppm;
+	__u32 pad;
+	__u64 reorder_ns;     /* how long a packet is held back for others to overtake it */
 };
 
 /*
@@ -374,7 +386,7 @@ struct chaos_knobs {
 	__u32 patterns;	    /* 1: some `process` holds a `*` */
 	__u32 faults;	    /* all faults of all rules, a set */
 	__u32 flows;	    /* 1: some rule names UDP or a server: sockets with many peers are looked at */
-	__u32 reset_ports;  /* 1: every rule with reset names ports: others need not be looked at */
+	__u32 arriving_ports; /* 1: every rule that tc looks at arriving packets for names ports: others are let by */
 	__u32 losses;	    /* all models of loss of all rules, a set of 1 << enum chaos_loss */
 	__u32 ramps;	    /* 1: some rule has a value that moves */
 	__u32 set_retval;   /* 1: bpf_set_retval exists; 0: connections are refused by a rewritten destination */
@@ -385,7 +397,7 @@ struct chaos_knobs {
 };
 
 _Static_assert(sizeof(struct chaos_vector) == 128, "chaos_vector");
-_Static_assert(sizeof(struct chaos_rule) == 136, "chaos_rule");
+_Static_assert(sizeof(struct chaos_rule) == 160, "chaos_rule");
 _Static_assert(sizeof(struct chaos_event) == 112, "chaos_event");
 _Static_assert(sizeof(struct chaos_owner) == 40, "chaos_owner");
 _Static_assert(sizeof(struct chaos_interval) == 136, "chaos_interval");

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What has to be done to a packet at a device (tc): lose it below the socket, turn it into a reset, or send a copy that
- * may wait. Nothing is decided here for packets that leave: the socket hook has marked them. For packets that arrive
- * only `reset` is decided here, since tc runs before the socket hook and a packet cannot be changed there.
+ * What has to be done to a packet at a device (tc): lose it below the socket, turn it into a reset, damage it, or send a
+ * copy that may wait. Nothing is decided here for packets that leave: the socket hook has marked them. For packets that
+ * arrive `reset` and `corrupt` are decided here, since tc runs before the socket hook and a packet cannot be changed there.
  *
  * Every packet that is not ours goes on to whatever else is attached (TC_ACT_UNSPEC ends no chain).
  */
-#include "bpf/packet.bpf.h"
+#include "bpf/damage.bpf.h"
 
 /* No device has this index: a packet redirected there is freed, and its sender told that it left. */
 #define NOWHERE 0x7fffffff
@@ -111,21 +111,72 @@ static always int reset(struct __sk_buff *skb, bool peer)
 	return send_back(skb, network);
 }
 
+/* ---- damage --------------------------------------------------------------------------------------------------- */
+
+/*
+ * Changes one byte of the payload and the checksum with it, so that nobody but the application can tell. Checksums add up
+ * pairs of bytes that begin with the transport header: the pair that holds the byte is exchanged.
+ */
+static always bool corrupt_payload(struct __sk_buff *skb, __u32 network, const struct packet *p)
+{
+	const __u32 checksum = p->protocol == CHAOS_UDP ? offsetof(struct udp_header, checksum) :
+							  offsetof(struct tcp_header, checksum);
+	const __u64 flags = p->protocol == CHAOS_UDP ? BPF_F_MARK_MANGLED_0 : 0; /* 0 is no checksum there, and stays so */
+	__u32 change = bpf_get_prandom_u32(), at = bpf_get_prandom_u32(), end = p->payload_offset + p->payload;
+	__u8 pair[2] = {}, was[2];
+	bool second;
+
+	if (!p->payload)
+		return false;
+	at = p->payload_offset + at % p->payload;
+	second = (at - p->transport) & 1;
+	at -= second;
+	/* The last byte of an odd number is added up with a 0 that is not there. */
+	if (bpf_skb_load_bytes(skb, network + at, pair, 1) || (at + 1 < end && bpf_skb_load_bytes(skb, network + at, pair, 2)))
+		return false;
+	__builtin_memcpy(was, pair, sizeof(was));
+	change = change & 0xff ? change & 0xff : 0xff;
+	if (second)
+		pair[1] ^= change;
+	else
+		pair[0] ^= change;
+	if (bpf_l4_csum_replace(skb, network + p->transport + checksum, *(__u16 *)was, *(__u16 *)pair, flags | 2))
+		return false;
+	return !(at + 1 < end ? bpf_skb_store_bytes(skb, network + at, pair, 2, 0) :
+				bpf_skb_store_bytes(skb, network + at, pair, 1, 0));
+}
+
+/* A packet that cannot be damaged (a later fragment) goes on as it is. */
+static always void corrupt(struct __sk_buff *skb)
+{
+	__s32 network = network_offset(skb);
+	struct packet p = {};
+
+	if (network >= 0 && parse(skb, &p, network))
+		corrupt_payload(skb, network, &p);
+}
+
+/* A copy that keeps the time until which the packet is to wait, if any. */
+static always bool send_copy(struct __sk_buff *skb)
+{
+	__u32 zero = 0;
+	struct held_copy *copy = bpf_map_lookup_elem(&chaos_copy, &zero);
+
+	if (!copy)
+		return false;
+	copy->until_mono_ns = skb->tstamp;
+	bpf_clone_redirect(skb, skb->ifindex, 0);
+	copy->until_mono_ns = 0;
+	return true;
+}
+
 /*
  * `per: packet`: a packet that waits in fq still counts against its socket, which then may send two at a time only
  * (TCP small queues) and crawls. A copy has no socket; the original ends here as if it had left.
  */
 static always int hold_copy(struct __sk_buff *skb)
 {
-	__u32 zero = 0;
-	struct held_copy *copy = bpf_map_lookup_elem(&chaos_copy, &zero);
-
-	if (!copy)
-		return TC_ACT_UNSPEC;
-	copy->until_mono_ns = skb->tstamp;
-	bpf_clone_redirect(skb, skb->ifindex, 0);
-	copy->until_mono_ns = 0;
-	return bpf_redirect(NOWHERE, 0);
+	return send_copy(skb) ? bpf_redirect(NOWHERE, 0) : TC_ACT_UNSPEC;
 }
 
 static always void restore_mark(struct __sk_buff *skb)
@@ -136,7 +187,7 @@ static always void restore_mark(struct __sk_buff *skb)
 	skb->mark = sk ? sk->mark : 0;
 }
 
-/* Is this the copy that hold_copy() is sending? */
+/* Is this the copy that send_copy() is sending? */
 static always bool is_held_copy(struct __sk_buff *skb)
 {
 	__u32 zero = 0;
@@ -162,7 +213,11 @@ int chaos_tc_out(struct __sk_buff *skb)
 	restore_mark(skb);
 	if (!armed())
 		return TC_ACT_UNSPEC;
-	switch (mark & ~MARK_MASK) {
+	if (knobs.faults & 1 << CHAOS_CORRUPT && mark & MARK_CORRUPT)
+		corrupt(skb);
+	if (knobs.faults & 1 << CHAOS_DUPLICATE && mark & MARK_DUPLICATE)
+		send_copy(skb);
+	switch (mark & MARK_ACTION) {
 	case MARK_DROP:
 		return bpf_redirect(NOWHERE, 0);
 	case MARK_RESET:
@@ -176,7 +231,7 @@ int chaos_tc_out(struct __sk_buff *skb)
 	}
 }
 
-/* ---- arriving: reset only --------------------------------------------------------------------------------------- */
+/* ---- arriving: reset, corrupt ----------------------------------------------------------------------------------- */
 
 static always struct bpf_sock *find_socket(struct __sk_buff *skb, const struct packet *p)
 {
@@ -196,35 +251,34 @@ static always struct bpf_sock *find_socket(struct __sk_buff *skb, const struct p
 	return bpf_skc_lookup_tcp(skb, &tuple, sizeof(tuple.ipv4), BPF_F_CURRENT_NETNS, 0);
 }
 
-/* Decides for a payload packet that arrives at a socket: before the socket hook sees it. */
-static always bool resets_arriving(struct chaos_sock *s, const struct packet *p)
+/* The rule for a packet that arrives at a socket, before the socket hook has seen it; NULL: none. */
+static always const struct chaos_rule *rule_arriving(struct chaos_sock *s, const struct packet *p, struct flow *f)
 {
-	const __u8 bit = 1 << CHAOS_RESET;
 	struct chaos_verdict *v = &s->verdict;
-	struct chaos_stats *stats;
-	struct chaos_rule *r;
-	struct flow f = {};
-	__u8 wanted;
+
+	f->side = s->side;
+	f->spared = s->spared;
+	f->protocol = CHAOS_TCP;
+	flow_of_packet(f, p, false);
+	if (s->listener)
+		leave_listener(s, f);
+	if (!verdict_holds(v))
+		choose_verdict(f, &s->owner, v);
+	return v->rule == CHAOS_NO_RULE ? NULL : rule_of(v->rule);
+}
+
+static always bool resets_arriving(struct chaos_sock *s, const struct flow *f, const struct chaos_rule *r,
+				   struct chaos_stats *stats)
+{
+	const __u16 bit = 1 << CHAOS_RESET;
+	struct chaos_verdict *v = &s->verdict;
 	bool first;
 
-	f.side = s->side;
-	f.spared = s->spared;
-	f.protocol = CHAOS_TCP;
-	flow_of_packet(&f, p, false);
-	if (s->listener)
-		leave_listener(s, &f);
-	if (!verdict_holds(v))
-		choose_verdict(&f, &s->owner, v);
-	if (v->rule == CHAOS_NO_RULE)
-		return false;
-	stats = stats_of(v->rule);
-	r = rule_of(v->rule);
-	if (!stats || !r || !does(r, CHAOS_RESET))
+	if (!does(r, CHAOS_RESET))
 		return false;
 	if (v->inject & bit)
 		goto hit;
-	wanted = direction(s->side, false);
-	if (!(r->directions & wanted))
+	if (!touches(r, CHAOS_RESET, s->side, false))
 		return false;
 	/* A server that resets both directions does so when it replies, see resets_here() in socket.bpf.c. */
 	if (r->directions == CHAOS_BOTH && s->side == CHAOS_SIDE_SERVER)
@@ -244,10 +298,35 @@ static always bool resets_arriving(struct chaos_sock *s, const struct packet *p)
 	bpf_spin_lock(&s->lock);
 	v->inject |= bit;
 	bpf_spin_unlock(&s->lock);
-	tell(v->rule, &f, &s->owner, v, CHAOS_RESET, 0, 0);
+	tell(v->rule, f, &s->owner, v, CHAOS_RESET, 0, 0);
 hit:
 	count(&stats->packets);
 	return true;
+}
+
+static always bool corrupts_arriving(const struct chaos_sock *s, const struct flow *f, const struct chaos_rule *r,
+				     struct chaos_stats *stats)
+{
+	/* The number that the socket hook will give it. */
+	const struct damage d = { .fault = CHAOS_CORRUPT, .ppm = r->corrupt_ppm, .salt = SALT_CORRUPT, .packet = s->packet + 1 };
+
+	return touches(r, CHAOS_CORRUPT, s->side, false) && damages(&d, f, s, &s->verdict, r, stats, true);
+}
+
+/* What is to be done to a payload packet that arrives at a socket: 0, MARK_RESET or MARK_CORRUPT. */
+static always __u32 decide_arriving(struct chaos_sock *s, const struct packet *p)
+{
+	const struct chaos_rule *r;
+	struct chaos_stats *stats;
+	struct flow f = {};
+
+	r = rule_arriving(s, p, &f);
+	stats = stats_of(s->verdict.rule);
+	if (!r || !stats)
+		return 0;
+	if (resets_arriving(s, &f, r, stats))
+		return MARK_RESET;
+	return corrupts_arriving(s, &f, r, stats) ? MARK_CORRUPT : 0;
 }
 
 /* Does some rule name a port of this packet? Finding the socket costs far more than asking first. */
@@ -263,12 +342,12 @@ static always int arriving(struct __sk_buff *skb)
 	struct chaos_sock *s;
 	struct packet p = {};
 	struct bpf_sock *sk, *full;
-	bool hit = false;
+	__u32 todo = 0;
 	__s32 network;
 
 	if (!parse(skb, &p, ETH_HLEN) || p.protocol != CHAOS_TCP || !p.payload || p.tcp_flags & (TCP_RST | TCP_SYN))
 		return TC_ACT_UNSPEC;
-	if (knobs.reset_ports && !names_port(p.source_port) && !names_port(p.destination_port))
+	if (knobs.arriving_ports && !names_port(p.source_port) && !names_port(p.destination_port))
 		return TC_ACT_UNSPEC;
 	sk = find_socket(skb, &p);
 	if (!sk)
@@ -276,11 +355,16 @@ static always int arriving(struct __sk_buff *skb)
 	full = bpf_sk_fullsock(sk);
 	s = full && full->state != BPF_TCP_LISTEN ? bpf_sk_storage_get(&chaos_sock, full, NULL, 0) : NULL;
 	if (s)
-		hit = resets_arriving(s, &p);
+		todo = decide_arriving(s, &p);
 	bpf_sk_release(sk);
-	if (!hit)
+	if (!todo)
 		return TC_ACT_UNSPEC;
 	network = network_offset(skb);
+	if (todo == MARK_CORRUPT) {
+		if (network >= 0)
+			corrupt_payload(skb, network, &p);
+		return TC_ACT_UNSPEC;
+	}
 	if (network < 0 || !set_reset_flags(skb, network + p.transport))
 		return bpf_redirect(NOWHERE, 0);
 	return TC_ACT_UNSPEC;

@@ -11,7 +11,7 @@
 #ifndef LOSS_BPF_H
 #define LOSS_BPF_H
 
-#include "bpf/core.bpf.h"
+#include "bpf/damage.bpf.h"
 
 static always bool loses_every(struct chaos_sock *s, struct chaos_verdict *v, const struct chaos_rule *r)
 {
@@ -30,9 +30,9 @@ static always bool loses_in_burst(struct chaos_sock *s, struct chaos_verdict *v,
 
 	bpf_spin_lock(&s->lock);
 	if (!v->loss_packets++)
-		ill = chance(throw(r->seed + 1, v->connection, 0), r->drop_ppm);
+		ill = chance(throw(r->seed + SALT_LOSS, v->connection, 0), r->drop_ppm);
 	else
-		ill = burst_goes_on(v->loss_ill, throw(r->seed + 1, v->connection, v->loss_packets) >> 32, r->burst_enter,
+		ill = burst_goes_on(v->loss_ill, throw(r->seed + SALT_LOSS, v->connection, v->loss_packets) >> 32, r->burst_enter,
 				    r->burst_leave);
 	v->loss_ill = ill;
 	bpf_spin_unlock(&s->lock);
@@ -51,7 +51,7 @@ static always bool model_loses(struct chaos_sock *s, struct chaos_verdict *v, co
 		return loses_every(s, v, r);
 	if (knows(r, CHAOS_LOSS_BURST))
 		return loses_in_burst(s, v, r);
-	return chance(throw(r->seed + 1, v->connection, packet), at_present(r, r->drop_ppm, &r->drop_ramp));
+	return chance(throw(r->seed + SALT_LOSS, v->connection, packet), at_present(r, r->drop_ppm, &r->drop_ramp));
 }
 
 #endif

@@ -16,6 +16,9 @@ enum mark_action {
 	MARK_RESET,	/* turn it into the peer's RST for the sender */
 	MARK_RESET_PEER, /* turn it into the sender's RST for the peer */
 	MARK_HOLD,	/* delay it by skb->tstamp, without its socket */
+	MARK_ACTION = 0xff, /* one of the above; and any of these, before it: */
+	MARK_CORRUPT = 0x100,	/* damage its payload */
+	MARK_DUPLICATE = 0x200, /* send a copy as well */
 };
 
 #define TCP_FIN 0x01
@@ -23,6 +26,12 @@ enum mark_action {
 #define TCP_RST 0x04
 #define TCP_PSH 0x08
 #define TCP_ACK 0x10
+
+/* Asks tc for one thing more. */
+static always void add_mark(struct __sk_buff *skb, __u32 todo)
+{
+	skb->mark = (skb->mark & MARK_MASK) == MARK ? skb->mark | todo : MARK | todo;
+}
 
 /* An IP packet's transport header, from skb->data of a cgroup hook or from the network header of a tc hook. */
 struct packet {

@@ -7,9 +7,11 @@
  *	whose is it, which rule?           kept with the socket (verdict), or in chaos_flows for sockets with many peers
  *	drop, accept-silence, tls-stall    leaving: marked, tc loses it; arriving: never reaches the socket
  *	reset                              leaving: marked, tc answers it; arriving: device.bpf.c has seen it before us
+ *	corrupt, duplicate, reorder        leaving: marked, tc does it
  *	delay                              leaving: the first packet of a request is stamped, fq holds it, and the rest of
  *	                                   the request queues behind it
  */
+#include "bpf/damage.bpf.h"
 #include "bpf/loss.bpf.h"
 #include "bpf/silence.bpf.h"
 
@@ -209,7 +211,7 @@ static always __u64 delay_of(const struct chaos_rule *r, __u64 thrown)
 
 static always __u64 hold_until(const struct chaos_rule *r, const struct chaos_verdict *v, __u64 unit, __u64 *delay)
 {
-	*delay = delay_of(r, throw(r->seed + 2, v->connection, unit));
+	*delay = delay_of(r, throw(r->seed + SALT_DELAY, v->connection, unit));
 	return bpf_ktime_get_ns() + *delay;
 }
 
@@ -277,7 +279,7 @@ static always void hold_packet(struct __sk_buff *skb, struct packet_context *c, 
 	count(&stats->packets);
 	stamp(skb, until);
 	if (device_flags(&s->owner, skb->ifindex) & CHAOS_DEVICE_EGRESS)
-		skb->mark = MARK | MARK_HOLD;
+		add_mark(skb, MARK_HOLD);
 	tell(v->rule, &c->f, &s->owner, v, CHAOS_DELAY, delay, 0);
 }
 
@@ -298,7 +300,7 @@ static always bool reset_leaving(struct __sk_buff *skb, struct packet_context *c
 				 struct chaos_verdict *v, const struct chaos_rule *r, struct chaos_stats *stats,
 				 bool new_request)
 {
-	const __u8 bit = 1 << CHAOS_RESET;
+	const __u16 bit = 1 << CHAOS_RESET;
 	bool possible = device_flags(&s->owner, skb->ifindex) & CHAOS_DEVICE_EGRESS;
 
 	if (!(v->inject & bit)) {
@@ -320,6 +322,49 @@ static always bool reset_leaving(struct __sk_buff *skb, struct packet_context *c
 	return true;
 }
 
+/* ---- damage -------------------------------------------------------------------------------------------------- */
+
+static always bool has_tc(struct __sk_buff *skb, const struct chaos_sock *s)
+{
+	return device_flags(&s->owner, skb->ifindex) & CHAOS_DEVICE_EGRESS;
+}
+
+/* Held back in a copy, as in hold_packet(): what is sent next overtakes it. On top of any delay that it has already. */
+static always void reorder(struct __sk_buff *skb, struct packet_context *c, const struct chaos_sock *s,
+			   const struct chaos_verdict *v, const struct chaos_rule *r, struct chaos_stats *stats)
+{
+	const struct damage d = { .fault = CHAOS_REORDER, .ppm = r->reorder_ppm, .salt = SALT_REORDER, .packet = c->packet,
+				  .delay_ns = r->reorder_ns };
+	__u64 now = bpf_ktime_get_ns();
+
+	if (!damages(&d, &c->f, s, v, r, stats, has_tc(skb, s) && can_hold(skb, s)))
+		return;
+	skb->tstamp = (skb->tstamp > now ? skb->tstamp : now) + r->reorder_ns;
+	add_mark(skb, MARK_HOLD);
+}
+
+/* Everything that happens to single packets and is not loss. Corruption comes first: both copies of a packet are alike. */
+static always void damage_leaving(struct __sk_buff *skb, struct packet_context *c, const struct chaos_sock *s,
+				  const struct chaos_verdict *v, const struct chaos_rule *r, struct chaos_stats *stats)
+{
+	if (c->p.payload && touches(r, CHAOS_CORRUPT, s->side, true)) {
+		const struct damage d = { .fault = CHAOS_CORRUPT, .ppm = r->corrupt_ppm, .salt = SALT_CORRUPT,
+					  .packet = c->packet };
+
+		if (damages(&d, &c->f, s, v, r, stats, has_tc(skb, s)))
+			add_mark(skb, MARK_CORRUPT);
+	}
+	if (touches(r, CHAOS_DUPLICATE, s->side, true)) {
+		const struct damage d = { .fault = CHAOS_DUPLICATE, .ppm = r->duplicate_ppm, .salt = SALT_DUPLICATE,
+					  .packet = c->packet };
+
+		if (damages(&d, &c->f, s, v, r, stats, has_tc(skb, s)))
+			add_mark(skb, MARK_DUPLICATE);
+	}
+	if (c->p.payload && touches(r, CHAOS_REORDER, s->side, true))
+		reorder(skb, c, s, v, r, stats);
+}
+
 /* ---- devices that appear ----------------------------------------------------------------------------------------- */
 
 #define MAX_WAITS 3
@@ -331,11 +376,11 @@ static always bool reset_leaving(struct __sk_buff *skb, struct packet_context *c
  */
 static always bool waits_for_device(struct __sk_buff *skb, struct chaos_sock *s, const struct chaos_rule *r)
 {
-	__u32 needed = 0, flags;
+	__u32 faults = r->faults & knobs.faults, needed = 0, flags;
 
-	if (does(r, CHAOS_RESET))
+	if (faults & CHAOS_FAULTS_BY_TC)
 		needed |= CHAOS_DEVICE_EGRESS;
-	if (does(r, CHAOS_DELAY))
+	if (faults & CHAOS_FAULTS_BY_FQ)
 		needed |= CHAOS_DEVICE_FQ;
 	if (!needed)
 		return false;
@@ -350,11 +395,6 @@ static always bool waits_for_device(struct __sk_buff *skb, struct chaos_sock *s,
 }
 
 /* ---- the hooks ----------------------------------------------------------------------------------------------- */
-
-static always bool touches(const struct chaos_rule *r, __u32 fault, __u8 side, bool leaves)
-{
-	return does(r, fault) && r->directions & direction(side, leaves);
-}
 
 static always int tcp_leaving(struct __sk_buff *skb, struct packet_context *c, struct chaos_sock *s,
 			      struct chaos_verdict *v, const struct chaos_rule *r, struct chaos_stats *stats)
@@ -375,6 +415,7 @@ static always int tcp_leaving(struct __sk_buff *skb, struct packet_context *c, s
 		begin_request(skb, c, s, v, r, stats);
 	if (s->burst_held)
 		hold_request(skb, &c->p, v, stats);
+	damage_leaving(skb, c, s, v, r, stats);
 	return PASS;
 }
 
@@ -392,12 +433,14 @@ static always int datagram_leaving(struct __sk_buff *skb, struct packet_context 
 	if (r->per == CHAOS_PER_PACKET) {
 		if (does(r, CHAOS_DELAY))
 			hold_packet(skb, c, s, v, r, stats);
+		damage_leaving(skb, c, s, v, r, stats);
 		return PASS;
 	}
 	/* There are no acknowledgements: a datagram that leaves while another is held joins it, else it is a request. */
 	if (v->hold_until_mono_ns <= bpf_ktime_get_ns())
 		begin_request(skb, c, s, v, r, stats);
 	hold_request(skb, &c->p, v, stats);
+	damage_leaving(skb, c, s, v, r, stats);
 	return PASS;
 }
 

@@ -206,6 +206,23 @@ Test(explain, models_of_loss)
 	expect_sentences(cases, COUNT(cases));
 }
 
+Test(explain, damage)
+{
+	static const char *const cases[][2] = {
+		{ RULE("ports: 443", "duplicate: 5%", ", seed: 3"),
+		  "a: connections from any process to port 443 anywhere have 5 % of their packets towards the server sent twice; the "
+		  "same packets each time (seed 3); ends after 5 min." },
+		{ RULE("ports: 443, side: server", "corrupt: true, reorder: { percent: 10, by: 5ms }", ""),
+		  "a: connections to any process serving port 443 have all packets damaged and have 10 % of their packets towards the "
+		  "client overtaken by those sent in the next 5 ms; ends after 5 min." },
+		{ RULE("ports: 443, direction: response", "corrupt: 2%", ""),
+		  "a: TCP connections from any process to port 443 anywhere have 2 % of their packets towards the client damaged; ends "
+		  "after 5 min." },
+	};
+
+	expect_sentences(cases, COUNT(cases));
+}
+
 Test(explain, how_often)
 {
 	static const char *const cases[][2] = {

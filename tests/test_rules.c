@@ -259,6 +259,59 @@ Test(rules, wrong_models_of_loss)
 	EXPECT_WRONG(cases);
 }
 
+Test(rules, damage)
+{
+	struct rules *rules = parse(FAULT("{ duplicate: 5%, corrupt: true, reorder: 10 }"));
+	const struct fault *fault = &rules->rules[0].fault;
+
+	cr_expect_eq(fault->faults, 1 << CHAOS_DUPLICATE | 1 << CHAOS_CORRUPT | 1 << CHAOS_REORDER);
+	cr_expect(fault->duplicate_ppm == 50000 && fault->corrupt_ppm == 1000000 && fault->reorder_ppm == 100000);
+	cr_expect_eq(fault->reorder_ns, 20 * SECOND / 1000);
+	cr_expect_eq(fault_longest_delay(fault), 20 * SECOND / 1000);
+	rules_free(rules);
+	rules = parse(FAULT("{ reorder: { by: 3s, percent: 100% }, delay: 2s, drop: 1% }"));
+	fault = &rules->rules[0].fault;
+	cr_expect(fault->reorder_ppm == 1000000 && fault->reorder_ns == 3 * SECOND);
+	cr_expect_eq(fault_longest_delay(fault), 5 * SECOND);
+	rules_free(rules);
+	rules = parse(DOC("{ ports: 1, direction: response }", "{ corrupt: 1% }", ""));
+	cr_expect_eq(rules->rules[0].match.protocols, 1 << CHAOS_TCP, "what arrives is damaged for TCP only");
+	rules_free(rules);
+	rules = parse(DOC("{ ports: 1 }", "{ corrupt: 1% }", ""));
+	cr_expect_eq(rules->rules[0].match.protocols, RULES_ANY_PROTOCOL);
+	rules_free(rules);
+}
+
+#define LEAVING(fault, end) "t:4:33: '" fault "' is for packets that leave the named process, and the response arrives at a client: " \
+	"use 'direction: request', or 'side: server' at the other end" end
+
+Test(rules, wrong_damage)
+{
+	static const struct wrong cases[] = {
+		{ FAULT("{ corrupt: 0% }"), "t:5:21: corrupt '0%' does nothing, it must be more than 0" },
+		{ FAULT("{ duplicate: 1..2 over 1m }"),
+		  "t:5:23: invalid duplicate '1..2 over 1m', expected true, or each packet's chance such as 5%" },
+		{ FAULT("{ reorder: false }"), "t:5:21: 'reorder: false' does nothing, leave it out" },
+		{ FAULT("{ reorder: { by: 1s } }"), "t:5:21: 'reorder' needs 'percent', as in { percent: 10, by: 20ms }" },
+		{ FAULT("{ reorder: { percent: 10, by: 0s } }"), "t:5:40: by '0s' does nothing, it must be more than 0" },
+		{ FAULT("{ reorder: { percent: 10, bye: 1s } }"), "t:5:36: unknown key 'bye', did you mean 'by'?" },
+		{ FAULT("{ delay: 599s, reorder: { percent: 10, by: 2s } }"),
+		  "t:5:34: 'delay' and 'reorder' together hold packets longer than 10 min" },
+		{ FAULT("{ corrupt: 1%, drop: true }"),
+		  "t:5:12: 'corrupt' and 'drop: true' contradict each other: no packet is left for it" },
+		{ FAULT("{ corrupt: 1%, refuse: denied }"),
+		  "t:5:25: 'refuse' goes with no other fault: a connection that is refused has no packets" },
+		{ DOC("{ ports: 1, direction: response }", "{ duplicate: 1% }", ""), LEAVING("duplicate", "") },
+		{ DOC("{ ports: 1, direction: response }", "{ reorder: 1% }", ""), LEAVING("reorder", "") },
+		{ DOC("{ ports: 1, direction: response, protocol: udp }", "{ corrupt: 1% }", ""), LEAVING("corrupt", "") },
+		{ DOC("{ ports: 1, side: server, direction: request }", "{ duplicate: 1% }", ""),
+		  "t:4:47: 'duplicate' is for packets that leave the named process, and the request arrives at a server: use "
+		  "'direction: response', or 'side: client' at the other end" },
+	};
+
+	EXPECT_WRONG(cases);
+}
+
 /* Faults of connections: the rule is about TCP alone unless udp was asked for, which is an error. */
 Test(rules, faults_of_connections_narrow_the_protocol)
 {
@@ -629,8 +682,7 @@ Test(rules, unknown_keys)
 
 Test(rules, words_for_later)
 {
-	static const char *const faults[] = { "rate",   "corrupt", "duplicate", "reorder", "break-after", "dns",
-					      "status", "body",    "gpu-oom",   "call",    "errno" };
+	static const char *const faults[] = { "rate", "break-after", "dns", "status", "body", "gpu-oom", "call", "errno" };
 	static const struct wrong cases[] = {
 		{ MATCH("{ container: rag-api }"), "t:4:12: 'container' is not supported yet" },
 	};

@@ -27,9 +27,9 @@ int rule_possible(const struct load *load, size_t index, struct error *err)
 		if (!f->has[always_needed[i]])
 			return missing(load, always_needed[i], err);
 	}
-	if (rule->fault.faults & 1 << CHAOS_DELAY && !f->has[FEATURE_FQ]) {
-		error_set(err, -EOPNOTSUPP, EXIT_CANNOT, "delay needs the fq queue, which this kernel does not have (%s)",
-			  f->why_not[FEATURE_FQ]);
+	if (rule_device_needs(rule) & CHAOS_DEVICE_FQ && !f->has[FEATURE_FQ]) {
+		error_set(err, -EOPNOTSUPP, EXIT_CANNOT, "%s needs the fq queue, which this kernel does not have (%s)",
+			  fault_names[__builtin_ctz(rule->fault.faults & CHAOS_FAULTS_BY_FQ)], f->why_not[FEATURE_FQ]);
 		error_hint(err, "load the module sch_fq; distribution kernels have it (CONFIG_NET_SCH_FQ)");
 		return -EOPNOTSUPP;
 	}
@@ -118,6 +118,14 @@ static void describe(const struct load *load, size_t index, struct rule_plan *pl
 	if (faults & 1 << CHAOS_DELAY)
 		append(m, size, "%sdelay: %s, held by an fq queue", m[0] ? "; " : "",
 		       rule->per == CHAOS_PER_PACKET ? "each packet is stamped" : "the first packet of a request is stamped");
+	if (faults & 1 << CHAOS_DUPLICATE)
+		append(m, size, "%sduplicate: a %s program sends a copy", m[0] ? "; " : "", tcx ? "TCX" : "clsact");
+	if (faults & 1 << CHAOS_CORRUPT)
+		append(m, size, "%scorrupt: a %s program changes a byte and the checksum", m[0] ? "; " : "",
+		       tcx ? "TCX" : "clsact");
+	if (faults & 1 << CHAOS_REORDER)
+		append(m, size, "%sreorder: a %s program holds a copy in an fq queue", m[0] ? "; " : "",
+		       tcx ? "TCX" : "clsact");
 	if (rule_device_needs(rule))
 		add_devices(load, index, plan);
 }
@@ -161,6 +169,8 @@ static void add_notes(const struct load *load, size_t index, struct rule_plan *p
 	if (rule->fault.faults & 1 << CHAOS_REFUSE && !has[FEATURE_SET_RETVAL] && rule->fault.refuse != EPERM &&
 	    m->protocols & 1 << CHAOS_UDP)
 		add_note(plan, "TCP only on this kernel");
+	if (rule->fault.faults & 1 << CHAOS_CORRUPT && m->protocols & 1 << CHAOS_UDP && m->directions == CHAOS_BOTH)
+		add_note(plan, "of UDP only what leaves is damaged");
 	if (load->options.only_cgroup && (m->cgroup.text || m->pid))
 		add_note(plan, "its own %s is replaced by the command's", m->cgroup.text ? "cgroup" : "pid");
 	if (!has[FEATURE_PIDFD_GETFD])

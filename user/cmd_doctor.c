@@ -71,6 +71,13 @@ static const char *mechanism(const struct features *features, enum chaos_fault f
 	case CHAOS_RESET:
 		return features->has[FEATURE_TCX] ? "a tc program (tcx) turns a packet into a reset"
 						  : "a tc program (clsact) turns a packet into a reset";
+	case CHAOS_DUPLICATE:
+		return features->has[FEATURE_TCX] ? "a tc program (tcx) sends a copy" : "a tc program (clsact) sends a copy";
+	case CHAOS_CORRUPT:
+		return features->has[FEATURE_TCX] ? "a tc program (tcx) changes a byte of the payload"
+						  : "a tc program (clsact) changes a byte of the payload";
+	case CHAOS_REORDER:
+		return features->has[FEATURE_FQ] ? "a copy of the packet waits in fq" : NULL;
 	default:
 		return NULL;
 	}

@@ -85,7 +85,7 @@ static void print_json(const struct chaos_event *event, const char *rule)
 	json_count(&json, "peer_port", event->peer_port);
 	json_text(&json, "local", address_text(text, sizeof(text), event->local));
 	json_count(&json, "local_port", event->local_port);
-	if (event->fault == CHAOS_DELAY)
+	if (event->fault == CHAOS_DELAY || event->fault == CHAOS_REORDER)
 		json_number(&json, "delay_ms", (double)event->delay_ns / 1e6);
 	if (event->fault == CHAOS_REFUSE)
 		json_text(&json, "error", errno_name(event->error));
@@ -119,6 +119,16 @@ static void what_text(char *out, size_t size, const struct chaos_event *event)
 		break;
 	case CHAOS_TLS_STALL:
 		snprintf(out, size, "TLS handshake stalled");
+		break;
+	case CHAOS_DUPLICATE:
+		snprintf(out, size, "packet sent twice");
+		break;
+	case CHAOS_CORRUPT:
+		snprintf(out, size, "packet damaged");
+		break;
+	case CHAOS_REORDER:
+		format_duration(duration, sizeof(duration), event->delay_ns);
+		snprintf(out, size, "packet held back for %s", duration);
 		break;
 	default:
 		snprintf(out, size, "fault %u", event->fault);

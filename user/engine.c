@@ -43,23 +43,6 @@ static bool has_v1(const struct tables *t)
 	return false;
 }
 
-static bool needs_tc_out(const struct tables *t)
-{
-	for (size_t i = 0; i < t->rules_count; i++) {
-		const struct chaos_rule *r = &t->rules[i];
-
-		if (r->faults & (CHAOS_LOSING | 1 << CHAOS_RESET) ||
-		    (r->faults & 1 << CHAOS_DELAY && r->per == CHAOS_PER_PACKET))
-			return true;
-	}
-	return false;
-}
-
-static bool needs_tc_in(const struct tables *t)
-{
-	return t->knobs.faults & 1 << CHAOS_RESET;
-}
-
 /* How many arguments inet_csk_accept has on this kernel; 0 when BTF does not say. */
 static unsigned int accept_args(void)
 {
@@ -96,8 +79,8 @@ static void choose_programs(struct chaos *skel, const struct tables *t, const st
 	bpf_program__set_autoload(skel->progs.chaos_exit, hooks && (t->pids_count || has_v1(t)));
 	bpf_program__set_autoload(skel->progs.chaos_mkdir, hooks && t->cgroups_count);
 	bpf_program__set_autoload(skel->progs.chaos_attach, hooks && has_v1(t));
-	bpf_program__set_autoload(skel->progs.chaos_tc_out, needs_tc_out(t));
-	bpf_program__set_autoload(skel->progs.chaos_tc_in, needs_tc_in(t));
+	bpf_program__set_autoload(skel->progs.chaos_tc_out, t->device_needs & CHAOS_DEVICE_EGRESS);
+	bpf_program__set_autoload(skel->progs.chaos_tc_in, t->device_needs & CHAOS_DEVICE_INGRESS);
 }
 
 static void set_size(struct bpf_map *map, size_t entries)

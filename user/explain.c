@@ -266,7 +266,7 @@ static void say_delay(struct sentence *s, const struct fault *fault)
 		say(s, " (pareto distribution, at most ");
 	else
 		return;
-	say_duration(s, fault_longest_delay(fault));
+	say_duration(s, fault_longest_delay(fault) - fault->reorder_ns);
 	say(s, ")");
 }
 
@@ -316,6 +316,31 @@ static void say_drop(struct sentence *s, const struct rule *rule)
 	say(s, "%s", towards[rule->match.directions]);
 }
 
+/* "have 5 % of their packets towards the server sent twice" */
+static void say_damage(struct sentence *s, const struct rule *rule, enum chaos_fault fault)
+{
+	const struct match *match = &rule->match;
+	const bool client = match->side == CHAOS_SIDE_CLIENT;
+	uint32_t ppm = fault == CHAOS_DUPLICATE ? rule->fault.duplicate_ppm :
+		       fault == CHAOS_CORRUPT	? rule->fault.corrupt_ppm :
+						  rule->fault.reorder_ppm;
+
+	say(s, "have ");
+	if (ppm < ALL_PPM)
+		say_percent(s, ppm);
+	say(s, ppm < ALL_PPM ? " of their packets" : "all packets");
+	if (fault != CHAOS_CORRUPT || match->directions != CHAOS_BOTH)
+		say(s, " towards the %s", (fault == CHAOS_CORRUPT ? match->directions == CHAOS_REQUEST : client) ? "server" : "client");
+	if (fault == CHAOS_DUPLICATE)
+		say(s, " sent twice");
+	else if (fault == CHAOS_CORRUPT)
+		say(s, " damaged");
+	else
+		say(s, " overtaken by those sent in the next ");
+	if (fault == CHAOS_REORDER)
+		say_duration(s, rule->fault.reorder_ns);
+}
+
 static void say_refuse(struct sentence *s, const struct rule *rule)
 {
 	int index = 0;
@@ -339,7 +364,8 @@ static void say_reset(struct sentence *s, const struct rule *rule)
 /* "connections from ... lose 5 % of their packets and take 2 s longer for each request" */
 static void say_connections(struct sentence *s, const struct rule *rule)
 {
-	static const enum chaos_fault order[] = { CHAOS_DROP, CHAOS_DELAY, CHAOS_REFUSE, CHAOS_RESET, CHAOS_ACCEPT_SILENCE, CHAOS_TLS_STALL };
+	static const enum chaos_fault order[] = { CHAOS_DROP,    CHAOS_DELAY,	  CHAOS_REFUSE,	 CHAOS_RESET,	  CHAOS_ACCEPT_SILENCE, CHAOS_TLS_STALL,
+						  CHAOS_CORRUPT, CHAOS_DUPLICATE, CHAOS_REORDER };
 	size_t count = (size_t)__builtin_popcount(rule->fault.faults), said = 0;
 
 	say_protocol(s, &rule->match);
@@ -362,8 +388,10 @@ static void say_connections(struct sentence *s, const struct rule *rule)
 			say(s, "are accepted and never answered");
 		} else if (order[i] == CHAOS_TLS_STALL) {
 			say(s, "never finish their TLS handshake");
-		} else {
+		} else if (order[i] == CHAOS_RESET) {
 			say_reset(s, rule);
+		} else {
+			say_damage(s, rule, order[i]);
 		}
 	}
 }
@@ -378,16 +406,21 @@ static bool is_never(const struct rule *rule)
 	return rule->percent_ppm == 0 && !rule->percent_ramp.over_ns;
 }
 
-static bool has_lossy_dice(const struct rule *rule)
+/* Of single packets. */
+static bool has_packet_dice(const struct rule *rule)
 {
-	return HAS(rule, CHAOS_DROP) && !rule->fault.drop_all && rule->fault.loss != CHAOS_LOSS_EVERY;
+	const struct fault *f = &rule->fault;
+
+	return (HAS(rule, CHAOS_DROP) && !f->drop_all && f->loss != CHAOS_LOSS_EVERY) ||
+	       (HAS(rule, CHAOS_DUPLICATE) && f->duplicate_ppm < ALL_PPM) ||
+	       (HAS(rule, CHAOS_CORRUPT) && f->corrupt_ppm < ALL_PPM) || (HAS(rule, CHAOS_REORDER) && f->reorder_ppm < ALL_PPM);
 }
 
 /* A seed matters where there are dice. */
 static void say_seed(struct sentence *s, const struct rule *rule)
 {
 	bool some = is_partial(rule);
-	bool jitter = rule->fault.jitter_ns > 0, lossy = has_lossy_dice(rule);
+	bool jitter = rule->fault.jitter_ns > 0, lossy = has_packet_dice(rule);
 
 	if (!rule->seed_given || is_never(rule) || !(some || jitter || lossy))
 		return;

@@ -47,6 +47,8 @@ static const struct {
 	{ "refuse", NULL, "refuse=refused" }, { "reset", "true", "reset" },
 	{ "accept-silence", "true", "accept-silence" },
 	{ "tls-stall", "true", "tls-stall" },
+	{ "duplicate", "true", "duplicate=5%" }, { "corrupt", "true", "corrupt=2%" },
+	{ "reorder", "true", "reorder=10%" },
 };
 #define FAULT_WORDS (sizeof(faults) / sizeof(faults[0]))
 
@@ -428,7 +430,8 @@ static int unknown_fault(const char *word, struct error *err)
 	if (near)
 		error_hint(err, "did you mean '%s'?", near);
 	else
-		error_hint(err, "faults are drop, delay, jitter, distribution, refuse, reset, accept-silence and tls-stall, as in delay=5s");
+		error_hint(err, "faults are drop, delay, jitter, distribution, refuse, reset, accept-silence, tls-stall, duplicate, "
+				"corrupt and reorder, as in delay=5s");
 	return -EINVAL;
 }
 

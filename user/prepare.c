@@ -14,22 +14,6 @@
 #define MAX_ROUTES 64		       /* above so many addresses every device is prepared, instead of asking for each */
 #define HORIZON_MARGIN_NS 10000000000ULL
 
-unsigned int rule_device_needs(const struct rule *rule)
-{
-	unsigned int faults = rule->fault.faults, needs = 0;
-
-	if (faults & (CHAOS_LOSING | 1 << CHAOS_RESET))
-		needs |= CHAOS_DEVICE_EGRESS;
-	if (faults & 1 << CHAOS_RESET)
-		needs |= CHAOS_DEVICE_INGRESS;
-	if (faults & 1 << CHAOS_DELAY) {
-		needs |= CHAOS_DEVICE_FQ;
-		if (rule->per == CHAOS_PER_PACKET)
-			needs |= CHAOS_DEVICE_EGRESS;
-	}
-	return needs;
-}
-
 uint64_t rules_longest_delay(const struct rules *rules)
 {
 	uint64_t longest = 0;

@@ -43,9 +43,6 @@ struct prepare {
 	size_t devices;
 };
 
-/* Which preparation a rule needs: a set of enum chaos_device_flag. */
-unsigned int rule_device_needs(const struct rule *rule);
-
 /* Does any rule need a device to be prepared? */
 bool prepare_needed(const struct rules *rules);
 

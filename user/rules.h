@@ -96,6 +96,8 @@ struct fault {
 	uint64_t delay_ns, jitter_ns;
 	struct ramp delay_ramp;
 	enum chaos_distribution distribution;
+	uint32_t duplicate_ppm, corrupt_ppm, reorder_ppm; /* chances of each packet */
+	uint64_t reorder_ns;	   /* how long a packet is held back */
 	int refuse;		   /* positive errno: ECONNREFUSED, ETIMEDOUT, ENETUNREACH, EPERM (denied) */
 };
 
@@ -154,7 +156,7 @@ int rules_parse(const char *file, const char *source, size_t len, const struct r
 
 void rules_free(struct rules *rules);
 
-/* The longest that a packet can be held by this fault: jitter and the way of a ramp included. */
+/* The longest that a packet can be held by this fault: jitter, the way of a ramp and being held back included. */
 uint64_t fault_longest_delay(const struct fault *fault);
 
 /* "8s", "500ms", "1m30s", "2h" to nanoseconds; -EINVAL for anything else, -ERANGE when above 365 days. */

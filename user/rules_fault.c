@@ -87,32 +87,6 @@ static int drop_model(struct parser *p, const struct node *node, struct fault *f
 	return err;
 }
 
-static int key_drop(struct parser *p, const struct node *node, void *target)
-{
-	static const char expected[] = "true, or each packet's chance such as 5%";
-	struct fault *fault = target;
-	const char *text;
-	int err;
-
-	fault->faults |= 1U << CHAOS_DROP;
-	if (node->kind == NODE_MAP)
-		return drop_model(p, node, fault);
-	err = value_text(p, node, expected, &text);
-	if (err)
-		return err;
-	fault->drop_ppm = ALL_PPM;
-	if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0)
-		err = value_true(p, node);
-	else if (!strstr(text, "..") && parse_percent(text, &fault->drop_ppm))
-		return fail(p, node->mark, "invalid drop '%s', expected %s", show(p, text), expected);
-	else
-		err = percent_ramped(p, node, &fault->drop_ppm, &fault->drop_ramp);
-	if (!err && fault->drop_ppm == 0 && !fault->drop_ramp.over_ns)
-		return fail(p, node->mark, "drop '%s' does nothing, it must be more than 0", show(p, text));
-	fault->drop_all = fault->drop_ppm == ALL_PPM && !fault->drop_ramp.over_ns;
-	return err;
-}
-
 /* A duration that is not nothing. */
 static int key_time(struct parser *p, const struct node *node, void *target)
 {
@@ -123,6 +97,86 @@ static int key_time(struct parser *p, const struct node *node, void *target)
 	if (!err && *ns == 0)
 		err = fail(p, node->mark, "%s '%s' does nothing, it must be more than 0", node->label,
 			   show(p, node->text));
+	return err;
+}
+
+/* `true`, or the chance of each packet; it may move where `ramp` is given. */
+static int value_chance(struct parser *p, const struct node *node, uint32_t *ppm, struct ramp *ramp)
+{
+	static const char expected[] = "true, or each packet's chance such as 5%";
+	const char *text;
+	int err;
+
+	err = value_text(p, node, expected, &text);
+	if (err)
+		return err;
+	*ppm = ALL_PPM;
+	if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0)
+		return value_true(p, node);
+	if (ramp && strstr(text, ".."))
+		return percent_ramped(p, node, ppm, ramp);
+	if (parse_percent(text, ppm))
+		return fail(p, node->mark, "invalid %s '%s', expected %s", node->label, show(p, text), expected);
+	if (*ppm == 0)
+		return fail(p, node->mark, "%s '%s' does nothing, it must be more than 0", node->label, show(p, text));
+	return 0;
+}
+
+static int key_drop(struct parser *p, const struct node *node, void *target)
+{
+	struct fault *fault = target;
+	int err;
+
+	fault->faults |= 1U << CHAOS_DROP;
+	if (node->kind == NODE_MAP)
+		return drop_model(p, node, fault);
+	err = value_chance(p, node, &fault->drop_ppm, &fault->drop_ramp);
+	fault->drop_all = fault->drop_ppm == ALL_PPM && !fault->drop_ramp.over_ns;
+	return err;
+}
+
+static int key_duplicate(struct parser *p, const struct node *node, void *target)
+{
+	struct fault *fault = target;
+
+	fault->faults |= 1U << CHAOS_DUPLICATE;
+	return value_chance(p, node, &fault->duplicate_ppm, NULL);
+}
+
+static int key_corrupt(struct parser *p, const struct node *node, void *target)
+{
+	struct fault *fault = target;
+
+	fault->faults |= 1U << CHAOS_CORRUPT;
+	return value_chance(p, node, &fault->corrupt_ppm, NULL);
+}
+
+#define REORDER_NS 20000000 /* by default: longer than what is sent at once takes on a network nearby */
+
+static int key_reorder_percent(struct parser *p, const struct node *node, void *target)
+{
+	struct fault *fault = target;
+
+	return value_chance(p, node, &fault->reorder_ppm, NULL);
+}
+
+static int key_reorder(struct parser *p, const struct node *node, void *target)
+{
+	static const struct key keys[] = {
+		{ "percent", key_reorder_percent, 0 },
+		{ "by", key_time, offsetof(struct fault, reorder_ns) },
+		{ NULL, NULL, 0 },
+	};
+	struct fault *fault = target;
+	int err;
+
+	fault->faults |= 1U << CHAOS_REORDER;
+	fault->reorder_ns = REORDER_NS;
+	if (node->kind != NODE_MAP)
+		return key_reorder_percent(p, node, fault);
+	err = map_parse(p, node, "a percentage, or a map such as { percent: 10, by: 20ms }", keys, fault);
+	if (!err && !node_get(node, "percent"))
+		err = fail(p, node->mark, "'reorder' needs 'percent', as in { percent: 10, by: 20ms }");
 	return err;
 }
 
@@ -203,9 +257,9 @@ const struct key fault_keys[] = {
 	{ "accept-silence", key_accept_silence, 0 },
 	{ "tls-stall", key_tls_stall, 0 },
 	{ "rate", NULL, 0 },
-	{ "corrupt", NULL, 0 },
-	{ "duplicate", NULL, 0 },
-	{ "reorder", NULL, 0 },
+	{ "corrupt", key_corrupt, 0 },
+	{ "duplicate", key_duplicate, 0 },
+	{ "reorder", key_reorder, 0 },
 	{ "break-after", NULL, 0 },
 	{ "dns", NULL, 0 },
 	{ "status", NULL, 0 },
@@ -227,7 +281,7 @@ static uint64_t larger_delay(const struct fault *fault)
 /* The tails of normal and pareto are cut at four times the jitter. */
 uint64_t fault_longest_delay(const struct fault *fault)
 {
-	return larger_delay(fault) + fault->jitter_ns * (fault->distribution == CHAOS_UNIFORM ? 1 : 4);
+	return larger_delay(fault) + fault->jitter_ns * (fault->distribution == CHAOS_UNIFORM ? 1 : 4) + fault->reorder_ns;
 }
 
 static int check_delay(struct parser *p, const struct node *node, const struct fault *fault)
@@ -243,7 +297,7 @@ static int check_delay(struct parser *p, const struct node *node, const struct f
 	if (fault->jitter_ns > larger_delay(fault))
 		return fail(p, jitter->mark, "jitter '%s' is longer than the delay, '%s'", show(p, jitter->text),
 			    show(p, node_get(node, "delay")->text));
-	if (fault_longest_delay(fault) > CHAOS_MAX_DELAY_NS)
+	if (fault_longest_delay(fault) - fault->reorder_ns > CHAOS_MAX_DELAY_NS)
 		return fail(p, jitter->mark, "delay and %sjitter '%s' together are longer than 10 min",
 			    fault->distribution == CHAOS_UNIFORM ? "" : "four times the ", show(p, jitter->text));
 	return 0;
@@ -270,6 +324,23 @@ static int check_alone(struct parser *p, const struct node *node, const struct f
 	return 0;
 }
 
+/* Faults of single packets need packets that are not lost, and may not hold them for ever. */
+static int check_damage(struct parser *p, const struct node *node, const struct fault *fault)
+{
+	static const enum chaos_fault damages[] = { CHAOS_DUPLICATE, CHAOS_CORRUPT, CHAOS_REORDER };
+
+	for (size_t i = 0; i < sizeof(damages) / sizeof(damages[0]); i++) {
+		const char *name = fault_names[damages[i]];
+
+		if (HAS(fault, damages[i]) && fault->drop_all)
+			return fail(p, node_get(node, name)->key_mark,
+				    "'%s' and 'drop: true' contradict each other: no packet is left for it", name);
+	}
+	if (fault_longest_delay(fault) > CHAOS_MAX_DELAY_NS)
+		return fail(p, node_get(node, "reorder")->mark, "'delay' and 'reorder' together hold packets longer than 10 min");
+	return 0;
+}
+
 int key_fault(struct parser *p, const struct node *node, void *target)
 {
 	struct fault *fault = target;
@@ -292,7 +363,7 @@ int key_fault(struct parser *p, const struct node *node, void *target)
 	if (HAS(fault, CHAOS_RESET) && fault->drop_all)
 		return fail(p, node_get(node, "reset")->key_mark,
 			    "'reset' and 'drop: true' contradict each other: the client would not hear of it");
-	return 0;
+	return check_damage(p, node, fault);
 }
 
 /* The place of a key of `match`, or of the rule when it is not written. */
@@ -346,6 +417,34 @@ static int check_delay_direction(struct parser *p, const struct node *node, cons
 	return 0;
 }
 
+/* Done where packets leave only: requests at the client, responses at the server. */
+static int check_leaving(struct parser *p, const struct node *node, const struct match *match, const char *fault)
+{
+	if (match->side == CHAOS_SIDE_CLIENT && match->directions == CHAOS_RESPONSE)
+		return fail(p, match_mark(node, "direction"),
+			    "'%s' is for packets that leave the named process, and the response arrives at a client: "
+			    "use 'direction: request', or 'side: server' at the other end", fault);
+	if (match->side == CHAOS_SIDE_SERVER && match->directions == CHAOS_REQUEST)
+		return fail(p, match_mark(node, "direction"),
+			    "'%s' is for packets that leave the named process, and the request arrives at a server: "
+			    "use 'direction: response', or 'side: client' at the other end", fault);
+	return 0;
+}
+
+/* What arrives is damaged for TCP only, where tc can tell whose it is: such a rule is about TCP alone. */
+static int check_corrupt(struct parser *p, const struct node *node, struct match *match)
+{
+	const enum chaos_direction leaves = match->side == CHAOS_SIDE_CLIENT ? CHAOS_REQUEST : CHAOS_RESPONSE;
+	const struct node *match_node = node_get(node, "match");
+
+	if (match->directions & leaves)
+		return 0;
+	if (match_node && node_get(match_node, "protocol") && (match->protocols & (1U << CHAOS_UDP)))
+		return check_leaving(p, node, match, "corrupt");
+	match->protocols = 1U << CHAOS_TCP;
+	return 0;
+}
+
 /* For faults of connections, which UDP does not have; without `protocol` the rule is about TCP alone. */
 static int check_tcp(struct parser *p, const struct node *node, struct match *match, enum chaos_fault fault,
 		     const char *why)
@@ -387,5 +486,11 @@ int fault_check(struct parser *p, const struct node *node, struct rule *rule)
 		err = check_silence(p, node, rule, CHAOS_ACCEPT_SILENCE, "connection to accept");
 	if (!err && HAS(fault, CHAOS_TLS_STALL))
 		err = check_silence(p, node, rule, CHAOS_TLS_STALL, "TLS handshake of its own");
+	if (!err && HAS(fault, CHAOS_CORRUPT))
+		err = check_corrupt(p, node, &rule->match);
+	if (!err && HAS(fault, CHAOS_DUPLICATE))
+		err = check_leaving(p, node, &rule->match, "duplicate");
+	if (!err && HAS(fault, CHAOS_REORDER))
+		err = check_leaving(p, node, &rule->match, "reorder");
 	return err;
 }

@@ -517,6 +517,10 @@ static void make_rule(struct chaos_rule *to, struct chaos_budget *budget, const 
 	to->drop_every = from->fault.drop_every;
 	if (to->loss == CHAOS_LOSS_BURST)
 		make_burst(to, &from->fault);
+	to->duplicate_ppm = from->fault.duplicate_ppm;
+	to->corrupt_ppm = from->fault.corrupt_ppm;
+	to->reorder_ppm = from->fault.reorder_ppm;
+	to->reorder_ns = from->fault.reorder_ns;
 	to->delay_ns = from->fault.delay_ns;
 	to->delay_ramp = ramp_of(&from->fault.delay_ramp);
 	to->jitter_ns = from->fault.jitter_ns;
@@ -533,10 +537,27 @@ static void make_rule(struct chaos_rule *to, struct chaos_budget *budget, const 
 	make_slots(budget, from->rate_count);
 }
 
-static bool all_resets_name_ports(const struct rules *rules)
+unsigned int rule_device_needs(const struct rule *rule)
+{
+	unsigned int faults = rule->fault.faults, needs = 0;
+
+	if (faults & (CHAOS_LOSING | CHAOS_FAULTS_BY_TC))
+		needs |= CHAOS_DEVICE_EGRESS;
+	if (faults & (1 << CHAOS_RESET | 1 << CHAOS_CORRUPT))
+		needs |= CHAOS_DEVICE_INGRESS;
+	if (faults & CHAOS_FAULTS_BY_FQ)
+		needs |= CHAOS_DEVICE_FQ;
+	if (faults & 1 << CHAOS_DELAY && rule->per == CHAOS_PER_PACKET)
+		needs |= CHAOS_DEVICE_EGRESS;
+	return needs;
+}
+
+/* Those for which tc looks at packets that arrive. */
+static bool all_arriving_name_ports(const struct rules *rules)
 {
 	for (size_t i = 0; i < rules->count; i++) {
-		if (rules->rules[i].fault.faults & 1 << CHAOS_RESET && !rules->rules[i].match.endpoint.ports_count)
+		if (rule_device_needs(&rules->rules[i]) & CHAOS_DEVICE_INGRESS &&
+		    !rules->rules[i].match.endpoint.ports_count)
 			return false;
 	}
 	return true;
@@ -559,12 +580,13 @@ static int make_rules(struct tables *t, const struct rules *rules, bool observe)
 	for (size_t i = 0; i < rules->count; i++) {
 		make_rule(&t->rules[i], &t->budgets[i], &rules->rules[i], observe);
 		t->knobs.faults |= t->rules[i].faults;
+		t->device_needs |= rule_device_needs(&rules->rules[i]);
 		t->knobs.losses |= 1 << t->rules[i].loss;
 		t->knobs.ramps |= has_ramp(&t->rules[i]);
 		set_bit(&all, i);
 	}
 	t->knobs.rules = rules->count;
-	t->knobs.reset_ports = all_resets_name_ports(rules);
+	t->knobs.arriving_ports = all_arriving_name_ports(rules);
 	t->knobs.words = (rules->count + 63) / 64;
 	return set_number(t, &all, &t->knobs.everything);
 }

@@ -57,8 +57,12 @@ struct tables {
 	size_t patterns_count;
 
 	struct chaos_spread *spread; /* CHAOS_DISTRIBUTION_COUNT */
+	unsigned int device_needs;   /* of all rules, see rule_device_needs() */
 	struct chaos_knobs knobs;    /* wildcard, kind, everything, faults, patterns, rules */
 };
+
+/* What a rule needs of the devices that its packets pass: a set of enum chaos_device_flag. */
+unsigned int rule_device_needs(const struct rule *rule);
 
 /* To be freed with tables_free(). EXIT_USAGE when the rules exceed a limit (hosts, patterns). */
 int tables_make(const struct rules *rules, const struct target *targets, bool observe, struct tables **tables,

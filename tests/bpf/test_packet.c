@@ -16,7 +16,7 @@
 #include "tests/bpf/loaded.h"
 
 #define MARK 0xc4a05000u /* and the actions: bpf/packet.bpf.h */
-enum { MARK_DROP = 1, MARK_RESET, MARK_RESET_PEER, MARK_HOLD };
+enum { MARK_DROP = 1, MARK_RESET, MARK_RESET_PEER, MARK_HOLD, MARK_CORRUPT = 0x100, MARK_DUPLICATE = 0x200 };
 
 #define UNSPEC TC_ACT_UNSPEC
 #define REDIRECT TC_ACT_REDIRECT
@@ -666,7 +666,8 @@ Test(packet, a_mark_that_means_nothing_is_taken_away)
 
 	load(&l, RESET_RULES);
 	for (uint32_t action = MARK_HOLD + 1; action < 0x1000; action += 17)
-		cr_expect_eq(leave_marked(&l, &w, MARK | action, 0), UNSPEC);
+		if ((action & 0xff) > MARK_HOLD)
+			cr_expect_eq(leave_marked(&l, &w, MARK | action, 0), UNSPEC);
 	cr_expect_eq(leave_marked(&l, &w, MARK, 0), UNSPEC);
 	expect_same(&w, &before, "unknown action");
 	unload(&l);
@@ -686,6 +687,103 @@ Test(packet, a_held_packet_goes_on_as_a_copy)
 	skb = (struct __sk_buff){ .tstamp = 5 };
 	cr_expect_eq(leave(&l, &w, &skb), UNSPEC);
 	cr_expect_eq(skb.tstamp, 5);
+	unload(&l);
+}
+
+#define CORRUPT_RULES "version: 1\nrules:\n- { name: a, match: { user: 1000 }, fault: { corrupt: true, duplicate: 1% }, duration: 1h }\n"
+
+/* One byte of the payload is another, the checksum is right, and nothing else has changed. Returns which byte. */
+static size_t expect_corrupted(const struct wire *got, const struct wire *before, const struct recipe *r, const char *what)
+{
+	size_t checksum = ETH_HLEN + before->transport + (r->protocol == UDP ? 6 : 16), at = 0, differ = 0;
+	size_t payload = before->size - r->padding - r->payload;
+
+	cr_assert_eq(got->size, before->size, "%s", what);
+	for (size_t i = 0; i < got->size; i++) {
+		if (got->bytes[i] == before->bytes[i] || i == checksum || i == checksum + 1)
+			continue;
+		cr_assert(i >= payload && i < payload + r->payload, "CHAOSBPF_SEED=%lu %s: byte %zu is no payload", seed, what, i);
+		at = i - payload;
+		differ++;
+	}
+	cr_assert_eq(differ, 1, "CHAOSBPF_SEED=%lu %s: %zu bytes of %zu differ", seed, what, differ, r->payload);
+	cr_assert_eq(transport_sum(got, r), 0xffff, "CHAOSBPF_SEED=%lu %s: the checksum is wrong", seed, what);
+	return at;
+}
+
+Test(packet, one_byte_is_damaged_and_the_checksum_with_it)
+{
+	enum { SIZE = 7 };
+	bool met[SIZE] = { false };
+	struct loaded l;
+
+	load(&l, CORRUPT_RULES);
+	for (int i = 0; i < 1500; i++) {
+		struct recipe r = random_recipe();
+		struct wire w, before;
+		size_t at;
+
+		r.protocol = one_in(2) ? UDP : TCP;
+		r.payload = i % 3 ? 1 + below(1200) : SIZE;
+		r.padding = one_in(4) ? 1 + below(20) : 0;
+		w = before = bake(&r);
+		cr_assert_eq(leave_marked(&l, &w, MARK | MARK_CORRUPT, 0), UNSPEC);
+		at = expect_corrupted(&w, &before, &r, "leaving");
+		if (r.payload == SIZE)
+			met[at] = true;
+	}
+	for (int i = 0; i < SIZE; i++)
+		cr_expect(met[i], "byte %d of %d is never damaged", i, SIZE);
+	unload(&l);
+}
+
+Test(packet, what_has_no_payload_is_not_damaged)
+{
+	struct recipe r = { .source = address("10.0.0.1"), .destination = address("10.0.0.2"), .flags = ACK, .padding = 6 };
+	struct wire w = bake(&r), before = w;
+	struct loaded l;
+
+	load(&l, CORRUPT_RULES);
+	cr_expect_eq(leave_marked(&l, &w, MARK | MARK_CORRUPT, 0), UNSPEC);
+	expect_same(&w, &before, "no payload");
+	r.payload = 100;
+	r.fragment = 5;
+	w = before = bake(&r);
+	cr_expect_eq(leave_marked(&l, &w, MARK | MARK_CORRUPT, 0), UNSPEC);
+	expect_same(&w, &before, "a later fragment");
+	unload(&l);
+}
+
+/* UDP over IPv4 may do without: no checksum is made up. */
+Test(packet, no_checksum_stays_none)
+{
+	struct recipe r = { .source = address("10.0.0.1"), .destination = address("10.0.0.2"), .protocol = UDP, .payload = 9 };
+	struct wire w = bake(&r);
+	struct loaded l;
+
+	load(&l, CORRUPT_RULES);
+	put16(w.bytes + ETH_HLEN + w.transport + 6, 0);
+	cr_expect_eq(leave_marked(&l, &w, MARK | MARK_CORRUPT, 0), UNSPEC);
+	cr_expect_eq(get16(w.bytes + ETH_HLEN + w.transport + 6), 0);
+	unload(&l);
+}
+
+/* The copy and the original are alike, and the original goes on. */
+Test(packet, a_duplicated_packet_goes_on_itself)
+{
+	struct recipe r = random_recipe();
+	struct wire w, before;
+	struct loaded l;
+
+	load(&l, CORRUPT_RULES);
+	r.payload = 50;
+	w = before = bake(&r);
+	cr_expect_eq(leave_marked(&l, &w, MARK | MARK_DUPLICATE, 0), UNSPEC);
+	expect_same(&w, &before, "duplicated");
+	cr_expect_eq(leave_marked(&l, &w, MARK | MARK_DUPLICATE | MARK_CORRUPT, 0), UNSPEC);
+	expect_corrupted(&w, &before, &r, "duplicated and damaged");
+	w = before;
+	cr_expect_eq(leave_marked(&l, &w, MARK | MARK_DUPLICATE | MARK_DROP, 0), REDIRECT);
 	unload(&l);
 }
 
@@ -894,6 +992,40 @@ Test(packet, max_hits_counts_connections_that_are_reset)
 	s = stats_of_rule(&l, 0);
 	cr_expect(s.injected == 3 && s.matched == 3);
 	unload(&l);
+}
+
+Test(packet, a_reply_that_arrives_is_damaged)
+{
+	static const struct {
+		const char *more;
+		bool hit;
+	} cases[] = { { "", true }, { ", direction: response", true }, { ", direction: request", false } };
+
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct connection c = connect_over_lo();
+		struct recipe r = segment(&c.server_address, &c.client_address);
+		struct wire w = bake(&r), before = w;
+		struct chaos_stats s;
+		struct loaded l;
+		char source[256];
+
+		snprintf(source, sizeof(source), "version: 1\nrules:\n- { name: a, match: { user: 1000%s }, fault: { corrupt: true }, "
+						 "duration: 1h, percent: 100 }\n", cases[i].more);
+		load(&l, source);
+		cr_assert_eq(arrive(&l, &w), UNSPEC);
+		expect_same(&w, &before, "nobody's");
+		own(&l, c.client, CHAOS_SIDE_CLIENT);
+		cr_assert_eq(arrive(&l, &w), UNSPEC);
+		if (cases[i].hit)
+			expect_corrupted(&w, &before, &r, "the reply");
+		else
+			expect_same(&w, &before, "the other direction");
+		s = stats_of_rule(&l, 0);
+		cr_expect(s.matched == cases[i].hit && s.injected == cases[i].hit && s.faults[CHAOS_CORRUPT] == cases[i].hit &&
+			  s.packets == cases[i].hit);
+		disconnect(&c);
+		unload(&l);
+	}
 }
 
 struct heard {
