@@ -34,14 +34,15 @@ enum chaos_fault {
 	CHAOS_DUPLICATE,
 	CHAOS_CORRUPT,
 	CHAOS_REORDER,
+	CHAOS_HALF_OPEN,
 	CHAOS_FAULT_COUNT,
 };
 
 /* Faults that lose packets where they leave, below the socket. */
-#define CHAOS_LOSING (1 << CHAOS_DROP | 1 << CHAOS_ACCEPT_SILENCE | 1 << CHAOS_TLS_STALL)
+#define CHAOS_LOSING (1 << CHAOS_DROP | CHAOS_LASTING)
 
 /* Faults that go on for as long as the rule does, on the connection that they have hit. */
-#define CHAOS_LASTING (1 << CHAOS_ACCEPT_SILENCE | 1 << CHAOS_TLS_STALL)
+#define CHAOS_LASTING (1 << CHAOS_ACCEPT_SILENCE | 1 << CHAOS_TLS_STALL | 1 << CHAOS_HALF_OPEN)
 
 /* What a fault needs of the device by which a packet leaves: tc, or a queue that honours skb->tstamp. Else it is skipped. */
 #define CHAOS_FAULTS_BY_TC (1 << CHAOS_RESET | 1 << CHAOS_DUPLICATE | 1 << CHAOS_CORRUPT | 1 << CHAOS_REORDER)
@@ -137,6 +138,7 @@ struct chaos_rule {
 	__u32 reorder_ppm;
 	__u32 pad;
 	__u64 reorder_ns;     /* how long a packet is held back for others to overtake it */
+	__u64 idle_ns;	      /* half-open */
 };
 
 /*
@@ -256,6 +258,7 @@ struct chaos_verdict {
 	__u8 fresh;		  /* the connection was opened under `rule`: nothing has been said before */
 	__u8 loss_ill;		  /* CHAOS_LOSS_BURST: within a burst */
 	__u32 loss_packets;	  /* packets that a model of loss has looked at */
+	__u64 last_packet_ns;	  /* half-open: 0: none seen yet */
 	__u8 upgrade;		  /* payload packets in which a TLS handshake may still begin, after one that asked for it */
 	__u8 pad[7];
 };
@@ -397,13 +400,13 @@ struct chaos_knobs {
 };
 
 _Static_assert(sizeof(struct chaos_vector) == 128, "chaos_vector");
-_Static_assert(sizeof(struct chaos_rule) == 160, "chaos_rule");
+_Static_assert(sizeof(struct chaos_rule) == 168, "chaos_rule");
 _Static_assert(sizeof(struct chaos_event) == 112, "chaos_event");
 _Static_assert(sizeof(struct chaos_owner) == 40, "chaos_owner");
 _Static_assert(sizeof(struct chaos_interval) == 136, "chaos_interval");
-_Static_assert(sizeof(struct chaos_verdict) == 56, "chaos_verdict");
+_Static_assert(sizeof(struct chaos_verdict) == 64, "chaos_verdict");
 _Static_assert(CHAOS_FAULT_COUNT <= 16, "chaos_verdict.decided");
-_Static_assert(sizeof(struct chaos_sock) == 144, "chaos_sock");
+_Static_assert(sizeof(struct chaos_sock) == 152, "chaos_sock");
 _Static_assert(sizeof(struct chaos_flow_key) == 32, "chaos_flow_key");
 
 #endif

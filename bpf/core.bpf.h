@@ -398,6 +398,8 @@ static __noinline __attribute__((unused)) int choose_verdict(struct flow *f, str
 		v->decided = 0;
 		v->inject = 0;
 		v->fresh = 0;
+		if (v->generation) /* else it is from when the rules were loaded, see user/seed.c */
+			v->last_packet_ns = 0;
 		v->upgrade = 0;
 		v->request = 0;
 		v->hold_until_mono_ns = 0;

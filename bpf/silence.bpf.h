@@ -6,7 +6,9 @@
  *	accept-silence    payload never arrives, in either direction; the handshake, acknowledgements, and closing do
  *	tls-stall         the same from the first record of a TLS handshake on, in the direction of the server
  *
- * Decided once for a connection, when it first says something, or begins its TLS handshake.
+ *	half-open         nothing at all any more, after so long without a packet
+ *
+ * Decided once for a connection: when it first says something, begins its TLS handshake, has its first packet after the pause.
  */
 #ifndef SILENCE_BPF_H
 #define SILENCE_BPF_H
@@ -129,10 +131,29 @@ static always bool tls_stall(struct __sk_buff *skb, const struct flow *f, const 
 	return begins_tls(skb, p, v) && decide_once(s, v, f, CHAOS_TLS_STALL);
 }
 
+/*
+ * Something between the two ends, a NAT or a firewall, has forgotten the connection: no packet comes through any more,
+ * whichever end it is from. A handshake that waits for its answer is no connection yet.
+ */
+static always bool half_open(const struct flow *f, const struct packet *p, struct chaos_sock *s, struct chaos_verdict *v,
+			     const struct chaos_rule *r)
+{
+	__u64 now = now_ns(), last = v->last_packet_ns;
+
+	v->last_packet_ns = now;
+	if (v->inject & 1 << CHAOS_HALF_OPEN)
+		return true;
+	if (!last || now < last || now - last < r->idle_ns || p->tcp_flags & TCP_SYN)
+		return false;
+	return decide_once(s, v, f, CHAOS_HALF_OPEN);
+}
+
 /* Is this packet of a TCP connection lost to silence? */
 static always bool silences(struct __sk_buff *skb, const struct flow *f, const struct packet *p, struct chaos_sock *s,
 			    struct chaos_verdict *v, const struct chaos_rule *r, bool leaves)
 {
+	if (does(r, CHAOS_HALF_OPEN))
+		return half_open(f, p, s, v, r);
 	if (does(r, CHAOS_TLS_STALL))
 		return tls_stall(skb, f, p, s, v, leaves);
 	if (!does(r, CHAOS_ACCEPT_SILENCE))

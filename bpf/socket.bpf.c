@@ -5,7 +5,7 @@
  *
  *	known flow that no rule names?     one look-up, out
  *	whose is it, which rule?           kept with the socket (verdict), or in chaos_flows for sockets with many peers
- *	drop, accept-silence, tls-stall    leaving: marked, tc loses it; arriving: never reaches the socket
+ *	drop, and the kinds of silence     leaving: marked, tc loses it; arriving: never reaches the socket
  *	reset                              leaving: marked, tc answers it; arriving: device.bpf.c has seen it before us
  *	corrupt, duplicate, reorder        leaving: marked, tc does it
  *	delay                              leaving: the first packet of a request is stamped, fq holds it, and the rest of

@@ -168,6 +168,9 @@ Test(explain, what)
 		  "a: TCP connections from any process to port 1 anywhere are reset; ends after 5 min." },
 		{ RULE("ports: 1", "accept-silence: true", ""),
 		  "a: TCP connections from any process to port 1 anywhere are accepted and never answered; ends after 5 min." },
+		{ RULE("ports: 1", "half-open: { idle: 350s }, delay: 1s", ""),
+		  "a: TCP connections from any process to port 1 anywhere take 1 s longer for each request and are forgotten after 5 "
+		  "min 50 s without a packet, and lose all that follows; ends after 5 min." },
 		{ RULE("ports: 1", "tls-stall: true", ""),
 		  "a: TCP connections from any process to port 1 anywhere never finish their TLS handshake; ends after 5 min." },
 		{ RULE("ports: 1, side: server", "accept-silence: true", ""),

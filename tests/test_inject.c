@@ -97,6 +97,7 @@ Test(inject, every_fault_word)
 		{ "refuse=denied", 1 << CHAOS_REFUSE },
 		{ "accept-silence", 1 << CHAOS_ACCEPT_SILENCE },
 		{ "tls-stall", 1 << CHAOS_TLS_STALL },
+		{ "half-open=2m", 1 << CHAOS_HALF_OPEN },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -204,6 +204,7 @@ Test(rules, faults)
 		{ FAULT("{ reset: true }"), 1 << CHAOS_RESET, 0, false, 0, 0, 0 },
 		{ FAULT("{ accept-silence: true }"), 1 << CHAOS_ACCEPT_SILENCE, 0, false, 0, 0, 0 },
 		{ FAULT("{ tls-stall: true }"), 1 << CHAOS_TLS_STALL, 0, false, 0, 0, 0 },
+		{ FAULT("{ half-open: { idle: 2m }, delay: 1s }"), 1 << CHAOS_HALF_OPEN | 1 << CHAOS_DELAY, 0, false, SECOND, 0, 0 },
 		{ FAULT("{ reset: true, drop: 1%, delay: 1s }"), 1 << CHAOS_DROP | 1 << CHAOS_DELAY | 1 << CHAOS_RESET,
 		  10000, false, SECOND, 0, 0 },
 	};
@@ -319,6 +320,7 @@ Test(rules, faults_of_connections_narrow_the_protocol)
 		FAULT("{ reset: true }"),
 		FAULT("{ accept-silence: true }"),
 		FAULT("{ tls-stall: true }"),
+		FAULT("{ half-open: 120s }"),
 		DOC("{ ports: 1, protocol: tcp }", "{ reset: true }", ""),
 	};
 
@@ -981,6 +983,12 @@ Test(rules, wrong_faults)
 		  "t:5:12: 'tls-stall' goes with no other fault: nothing is said before the handshake" },
 		{ DOC("{ ports: 1, protocol: udp }", "{ tls-stall: true }", ""),
 		  "t:4:32: 'tls-stall' is for tcp only, udp has no TLS handshake of its own" },
+		{ FAULT("{ half-open: {} }"), "t:5:23: 'half-open' needs 'idle', as in { idle: 120s }" },
+		{ FAULT("{ half-open: true }"), "t:5:23: invalid half-open 'true', expected a duration such as 500ms, 8s or 1m30s" },
+		{ FAULT("{ half-open: { idle: 0s } }"), "t:5:31: idle '0s' forgets every connection at once, it must be more than 0" },
+		{ FAULT("{ half-open: { idel: 1s } }"), "t:5:25: unknown key 'idel', did you mean 'idle'?" },
+		{ FAULT("{ drop: true, half-open: 1m }"),
+		  "t:5:24: 'half-open' and 'drop: true' contradict each other: no connection gets as far" },
 		{ FAULT("{ drop: true, reset: true }"),
 		  "t:5:24: 'reset' and 'drop: true' contradict each other: the client would not hear of it" },
 		{ FAULT("{ drop: true, delay: 1s }"),
@@ -1226,7 +1234,7 @@ Test(rules, standard_input)
 	cr_assert_eq(dup2(fd, STDIN_FILENO), STDIN_FILENO);
 	cr_assert_eq(rules_load("-", NULL, &rules, &err), 0, "%s", err.text);
 	cr_expect_str_eq(rules->file, "<stdin>");
-	cr_expect_eq(rules->count, 6);
+	cr_expect_eq(rules->count, 7);
 	rules_free(rules);
 	expect_load_error("-", "<stdin>:1:1: the file holds no rules");
 	close(fd);

@@ -109,6 +109,9 @@ static void describe(const struct load *load, size_t index, struct rule_plan *pl
 	if (faults & 1 << CHAOS_ACCEPT_SILENCE)
 		append(m, size, "%saccept-silence: arriving payload at the socket, leaving payload by a %s program", m[0] ? "; " : "",
 		       tcx ? "TCX" : "clsact");
+	if (faults & 1 << CHAOS_HALF_OPEN)
+		append(m, size, "%shalf-open: arriving packets at the socket, leaving ones by a %s program", m[0] ? "; " : "",
+		       tcx ? "TCX" : "clsact");
 	if (faults & 1 << CHAOS_TLS_STALL)
 		append(m, size, "%stls-stall: the ClientHello at the %s", m[0] ? "; " : "",
 		       rule->match.side == CHAOS_SIDE_SERVER ? "socket" : tcx ? "device by a TCX program" : "device by a clsact program");

@@ -61,6 +61,7 @@ static const char *mechanism(const struct features *features, enum chaos_fault f
 	case CHAOS_DROP:
 	case CHAOS_ACCEPT_SILENCE:
 	case CHAOS_TLS_STALL:
+	case CHAOS_HALF_OPEN:
 		return features->has[FEATURE_TCX] ? "arriving packets at the socket, leaving ones by tc (tcx)"
 						  : "arriving packets at the socket, leaving ones by tc (clsact)";
 	case CHAOS_DELAY:

@@ -130,6 +130,9 @@ static void what_text(char *out, size_t size, const struct chaos_event *event)
 		format_duration(duration, sizeof(duration), event->delay_ns);
 		snprintf(out, size, "packet held back for %s", duration);
 		break;
+	case CHAOS_HALF_OPEN:
+		snprintf(out, size, "connection forgotten");
+		break;
 	default:
 		snprintf(out, size, "fault %u", event->fault);
 	}

@@ -365,7 +365,7 @@ static void say_reset(struct sentence *s, const struct rule *rule)
 static void say_connections(struct sentence *s, const struct rule *rule)
 {
 	static const enum chaos_fault order[] = { CHAOS_DROP,    CHAOS_DELAY,	  CHAOS_REFUSE,	 CHAOS_RESET,	  CHAOS_ACCEPT_SILENCE, CHAOS_TLS_STALL,
-						  CHAOS_CORRUPT, CHAOS_DUPLICATE, CHAOS_REORDER };
+						  CHAOS_CORRUPT, CHAOS_DUPLICATE, CHAOS_REORDER, CHAOS_HALF_OPEN };
 	size_t count = (size_t)__builtin_popcount(rule->fault.faults), said = 0;
 
 	say_protocol(s, &rule->match);
@@ -388,6 +388,10 @@ static void say_connections(struct sentence *s, const struct rule *rule)
 			say(s, "are accepted and never answered");
 		} else if (order[i] == CHAOS_TLS_STALL) {
 			say(s, "never finish their TLS handshake");
+		} else if (order[i] == CHAOS_HALF_OPEN) {
+			say(s, "are forgotten after ");
+			say_duration(s, rule->fault.idle_ns);
+			say(s, " without a packet, and lose all that follows");
 		} else if (order[i] == CHAOS_RESET) {
 			say_reset(s, rule);
 		} else {

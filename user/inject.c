@@ -49,6 +49,7 @@ static const struct {
 	{ "tls-stall", "true", "tls-stall" },
 	{ "duplicate", "true", "duplicate=5%" }, { "corrupt", "true", "corrupt=2%" },
 	{ "reorder", "true", "reorder=10%" },
+	{ "half-open", NULL, "half-open=2m" },
 };
 #define FAULT_WORDS (sizeof(faults) / sizeof(faults[0]))
 
@@ -431,7 +432,7 @@ static int unknown_fault(const char *word, struct error *err)
 		error_hint(err, "did you mean '%s'?", near);
 	else
 		error_hint(err, "faults are drop, delay, jitter, distribution, refuse, reset, accept-silence, tls-stall, duplicate, "
-				"corrupt and reorder, as in delay=5s");
+				"corrupt, reorder and half-open, as in delay=5s");
 	return -EINVAL;
 }
 

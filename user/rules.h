@@ -98,6 +98,7 @@ struct fault {
 	enum chaos_distribution distribution;
 	uint32_t duplicate_ppm, corrupt_ppm, reorder_ppm; /* chances of each packet */
 	uint64_t reorder_ns;	   /* how long a packet is held back */
+	uint64_t idle_ns;	   /* half-open */
 	int refuse;		   /* positive errno: ECONNREFUSED, ETIMEDOUT, ENETUNREACH, EPERM (denied) */
 };
 

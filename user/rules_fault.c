@@ -239,6 +239,32 @@ static int key_tls_stall(struct parser *p, const struct node *node, void *target
 	return value_true(p, node);
 }
 
+static int key_idle(struct parser *p, const struct node *node, void *target)
+{
+	uint64_t *ns = target;
+	int err = value_duration(p, node, RULES_MAX_DURATION_NS, ns);
+
+	if (!err && *ns == 0)
+		err = fail(p, node->mark, "%s '%s' forgets every connection at once, it must be more than 0", node->label,
+			   show(p, node->text));
+	return err;
+}
+
+static int key_half_open(struct parser *p, const struct node *node, void *target)
+{
+	static const struct key keys[] = { { "idle", key_idle, offsetof(struct fault, idle_ns) }, { NULL, NULL, 0 } };
+	struct fault *fault = target;
+	int err;
+
+	fault->faults |= 1U << CHAOS_HALF_OPEN;
+	if (node->kind == NODE_TEXT)
+		return key_idle(p, node, &fault->idle_ns);
+	err = map_parse(p, node, "a map such as { idle: 120s }", keys, fault);
+	if (!err && !fault->idle_ns)
+		err = fail(p, node->mark, "'half-open' needs 'idle', as in { idle: 120s }");
+	return err;
+}
+
 static int key_accept_silence(struct parser *p, const struct node *node, void *target)
 {
 	struct fault *fault = target;
@@ -256,6 +282,7 @@ const struct key fault_keys[] = {
 	{ "reset", key_reset, 0 },
 	{ "accept-silence", key_accept_silence, 0 },
 	{ "tls-stall", key_tls_stall, 0 },
+	{ "half-open", key_half_open, 0 },
 	{ "rate", NULL, 0 },
 	{ "corrupt", key_corrupt, 0 },
 	{ "duplicate", key_duplicate, 0 },
@@ -360,6 +387,9 @@ int key_fault(struct parser *p, const struct node *node, void *target)
 	if (HAS(fault, CHAOS_DELAY) && fault->drop_all)
 		return fail(p, node_get(node, "delay")->key_mark,
 			    "'delay' and 'drop: true' contradict each other: nothing arrives that could be late");
+	if (HAS(fault, CHAOS_HALF_OPEN) && fault->drop_all)
+		return fail(p, node_get(node, "half-open")->key_mark,
+			    "'half-open' and 'drop: true' contradict each other: no connection gets as far");
 	if (HAS(fault, CHAOS_RESET) && fault->drop_all)
 		return fail(p, node_get(node, "reset")->key_mark,
 			    "'reset' and 'drop: true' contradict each other: the client would not hear of it");
@@ -484,6 +514,8 @@ int fault_check(struct parser *p, const struct node *node, struct rule *rule)
 		err = check_tcp(p, node, &rule->match, CHAOS_RESET, "connection to reset");
 	if (!err && HAS(fault, CHAOS_ACCEPT_SILENCE))
 		err = check_silence(p, node, rule, CHAOS_ACCEPT_SILENCE, "connection to accept");
+	if (!err && HAS(fault, CHAOS_HALF_OPEN))
+		err = check_silence(p, node, rule, CHAOS_HALF_OPEN, "connection to forget");
 	if (!err && HAS(fault, CHAOS_TLS_STALL))
 		err = check_silence(p, node, rule, CHAOS_TLS_STALL, "TLS handshake of its own");
 	if (!err && HAS(fault, CHAOS_CORRUPT))

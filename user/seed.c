@@ -18,6 +18,7 @@
 
 #include <bpf/bpf.h>
 
+#include "user/clock.h"
 #include "user/prepare.h"
 
 /* A socket and the process that is to be its owner. */
@@ -360,6 +361,7 @@ static int write_owner(const struct seeder *s, const struct candidate *c, int fd
 		memset(&state, 0, sizeof(state));
 		state.known = 1;
 		state.side = side_of(s, c);
+		state.verdict.last_packet_ns = boot_ns(); /* for half-open: before that is unknown */
 		state.owner.pid = c->process->pid;
 		state.owner.uid = c->process->uid;
 		state.owner.cgroup_id = c->process->cgroup_id;

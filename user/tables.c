@@ -530,6 +530,7 @@ static void make_rule(struct chaos_rule *to, struct chaos_budget *budget, const 
 	to->rate_count = from->rate_count;
 	to->error = from->fault.refuse;
 	to->per = from->per;
+	to->idle_ns = from->fault.idle_ns;
 	to->distribution = from->fault.distribution;
 	to->directions = from->match.directions;
 	budget->max_hits = to->max_hits;

@@ -240,3 +240,93 @@ Test(silence, percent_of_handshakes)
 	cr_expect(lost > 0 && lost < 12 && s.injected == (uint64_t)lost && s.matched == 12 && s.skipped[CHAOS_SKIP_PERCENT] == 12u - lost);
 	live_ends(&live);
 }
+
+/* ---- half-open --------------------------------------------------------------------------------------------------- */
+
+#define IDLE_MS 1500
+
+static void pause_ms(int ms)
+{
+	usleep(ms * 1000);
+}
+
+Test(silence, forgotten_after_a_pause)
+{
+	struct live live;
+	struct ends e, busy;
+
+	go_live(&live, RULE("everything: true", "half-open: { idle: 1500ms }", ""));
+	e = meet(AF_INET);
+	busy = meet(AF_INET6);
+	say(e.client, "hello", 5);
+	expect_heard(e.server, 5000, 5);
+	for (int i = 0; i < 6; i++) { /* packets of either end keep it alive */
+		pause_ms(IDLE_MS / 3);
+		say(i % 2 ? busy.client : busy.server, "hello", 5);
+		expect_heard(i % 2 ? busy.server : busy.client, 5000, 5);
+	}
+	expect_stats(&live, 0, 0, CHAOS_HALF_OPEN);
+	say(e.server, "news", 4);
+	expect_heard(e.client, SOON, -EAGAIN);
+	say(e.client, "hello", 5);
+	expect_heard(e.server, SOON, -EAGAIN);
+	expect_stats(&live, 1, 1, CHAOS_HALF_OPEN);
+	say(busy.client, "hello", 5);
+	expect_heard(busy.server, 5000, 5);
+	disarm(&live);
+	expect_heard(e.server, 10000, 5);
+	expect_heard(e.client, 10000, 4);
+	part_company(&e);
+	part_company(&busy);
+	live_ends(&live);
+}
+
+/* Keepalives have no payload, and are lost as well. */
+Test(silence, keepalive)
+{
+	static const int one = 1, two = 2;
+	struct live live;
+	struct ends e;
+
+	go_live(&live, RULE("everything: true", "half-open: { idle: 1500ms }", ""));
+	e = meet(AF_INET);
+	setsockopt(e.client, IPPROTO_TCP, TCP_KEEPIDLE, &one, sizeof(one));
+	setsockopt(e.client, IPPROTO_TCP, TCP_KEEPINTVL, &one, sizeof(one));
+	setsockopt(e.client, IPPROTO_TCP, TCP_KEEPCNT, &two, sizeof(two));
+	setsockopt(e.client, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+	expect_heard(e.client, 10000, -ETIMEDOUT);
+	expect_stats(&live, 1, 1, CHAOS_HALF_OPEN);
+	expect_heard(e.server, SOON, -EAGAIN);
+	part_company(&e);
+	live_ends(&live);
+}
+
+/* A connection of before the load counts from the load, which writes the time down with its owner. */
+Test(silence, an_older_connection_counts_from_the_load)
+{
+	struct chaos_sock kept = { .known = 1, .side = CHAOS_SIDE_CLIENT };
+	struct live live;
+	struct ends e[2];
+
+	go_live(&live, RULE("everything: true", "half-open: { idle: 1500ms }", ""));
+	disarm(&live);
+	for (size_t i = 0; i < COUNT(e); i++) {
+		e[i] = meet(AF_INET);
+		seed_side(&live, e[i].server, CHAOS_SIDE_SERVER);
+		cr_assert_eq(bpf_map_lookup_elem(live.l.engine.sock_fd, &e[i].client, &kept), 0);
+		kept.side = CHAOS_SIDE_CLIENT;
+		memset(&kept.verdict, 0, sizeof(kept.verdict));
+		kept.verdict.last_packet_ns = i ? 0 : boot_now();
+		cr_assert_eq(bpf_map_update_elem(live.l.engine.sock_fd, &e[i].client, &kept, BPF_ANY), 0);
+	}
+	cr_assert_eq(engine_arm(live.l.engine.control_fd, GENERATION), 0);
+	pause_ms(IDLE_MS + 100);
+	for (size_t i = 0; i < COUNT(e); i++) {
+		say(e[i].client, "hello", 5);
+		expect_heard(e[i].server, SOON, i ? 5 : -EAGAIN);
+	}
+	expect_stats(&live, 1, 1, CHAOS_HALF_OPEN);
+	for (size_t i = 0; i < COUNT(e); i++)
+		part_company(&e[i]);
+	live_ends(&live);
+}

@@ -136,13 +136,17 @@ class Client:
 
     # ---- TCP
 
-    def new_socket(self, host, bind=None, user_timeout=0, syn_count=0):
+    def new_socket(self, host, bind=None, user_timeout=0, syn_count=0, keepalive=0):
         sock = socket.socket(family_of(host), socket.SOCK_STREAM)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if user_timeout:
             sock.setsockopt(socket.IPPROTO_TCP, TCP_USER_TIMEOUT, user_timeout)
         if syn_count:
             sock.setsockopt(socket.IPPROTO_TCP, TCP_SYNCNT, syn_count)
+        if keepalive:  # seconds; two probes, a second apart
+            for option, value in ((socket.TCP_KEEPIDLE, keepalive), (socket.TCP_KEEPINTVL, 1), (socket.TCP_KEEPCNT, 2)):
+                sock.setsockopt(socket.IPPROTO_TCP, option, value)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         if bind:
             sock.bind((bind, 0))
         return sock
