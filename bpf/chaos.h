@@ -391,6 +391,7 @@ struct chaos_knobs {
 	__u32 flows;	    /* 1: some rule names UDP or a server: sockets with many peers are looked at */
 	__u32 arriving_ports; /* 1: every rule that tc looks at arriving packets for names ports: others are let by */
 	__u32 losses;	    /* all models of loss of all rules, a set of 1 << enum chaos_loss */
+	__u32 follows;      /* 1: rules' cgroups may come later: a connection that no rule names may be named then */
 	__u32 ramps;	    /* 1: some rule has a value that moves */
 	__u32 set_retval;   /* 1: bpf_set_retval exists; 0: connections are refused by a rewritten destination */
 	__u32 leader_comm;  /* 1: the name of the thread group's leader can be read; 0: that of the thread */

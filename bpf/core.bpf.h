@@ -341,7 +341,7 @@ static always void choose(struct flow *f, struct chaos_owner *owner, struct choi
 		if (found)
 			break;
 	}
-	if (ever)
+	if (ever || knobs.follows)
 		choice->valid_until_ns = interval->until_ns;
 	if (found)
 		choice->rule = found_at * 64 + lowest_bit(found);

@@ -57,6 +57,15 @@ Test(explain, whom)
 	static const char *const cases[][2] = {
 		{ RULE("everything: true", "drop: true", ""),
 		  "a: connections from every process to any address go silent; ends after 5 min." },
+		{ RULE("container: rag-api", "drop: true", ""),
+		  "a: connections from processes in container rag-api to any address go silent; ends after 5 min." },
+		{ RULE("container: app, pod: default/rag-0, user: root", "drop: true", ""),
+		  "a: connections from processes of user root in container app of pod default/rag-0 to any address go "
+		  "silent; ends after 5 min." },
+		{ RULE("pod: default/rag-0", "drop: true", ""),
+		  "a: connections from processes in pod default/rag-0 to any address go silent; ends after 5 min." },
+		{ RULE("unit: rag", "drop: true", ""),
+		  "a: connections from processes of unit rag to any address go silent; ends after 5 min." },
 		{ RULE("pid: 4242", "drop: true", ""),
 		  "a: connections from process 4242 and its children to any address go silent; ends after 5 min." },
 		{ RULE("process: 'gunicorn*', user: www-data, cgroup: a/b, pid: 7", "drop: true", ""),

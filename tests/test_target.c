@@ -120,7 +120,9 @@ static int resolve(const char *match, const char *only_cgroup, struct target **t
 	snprintf(source, sizeof(source), "version: 1\nrules:\n- name: a\n  match: { %s }\n  fault: { drop: true }\n  duration: 1m\n", match);
 	rules = parse(source);
 	memset(err, 0, sizeof(*err));
-	ret = targets_resolve(rules, only_cgroup, root, &made_up_list, targets, err);
+	ret = targets_resolve(
+		rules, &(struct target_options){ .only_cgroup = only_cgroup, .cgroup2_mount = root, .root = root },
+		&made_up_list, targets, err);
 	rules_free(rules);
 	return ret;
 }
@@ -315,7 +317,9 @@ Test(target_names, each_rule_has_its_own)
 	struct target *t;
 	struct error err;
 
-	cr_assert_eq(targets_resolve(rules, NULL, root, &made_up_list, &t, &err), 0, "%s", err.text);
+	cr_assert_eq(targets_resolve(rules, &(struct target_options){ .cgroup2_mount = root, .root = root },
+				     &made_up_list, &t, &err),
+		     0, "%s", err.text);
 	cr_expect(t[0].by_pid && !t[0].by_cgroup);
 	cr_expect(!t[1].by_pid && t[1].by_cgroup);
 	cr_expect(!t[2].by_pid && !t[2].by_cgroup && !t[2].by_user);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "user/container.h"
 #include "user/explain.h"
 #include "user/load_internal.h"
 #include "user/names.h"
@@ -165,7 +166,15 @@ static void add_notes(const struct load *load, size_t index, struct rule_plan *p
 
 	if (!some_process_matches(load, index))
 		add_note(plan, "no process matches at present");
-	if ((m->pid || m->cgroup.text) && !has[FEATURE_FORK_HOOK])
+	if (load->targets[index].waits && match_names_container(m))
+		add_note(plan, "no %s '%s' is running here: load needs --wait, and takes it up when it starts",
+			 m->unit.text        ? "unit"
+			 : m->container.text ? "container"
+					     : "pod",
+			 m->unit.text        ? m->unit.text
+			 : m->container.text ? m->container.text
+					     : m->pod.text);
+	if ((m->pid || target_may_come(rule)) && !has[FEATURE_FORK_HOOK])
 		add_note(plan, "children and cgroups that are born later are not seen on this kernel");
 	if (m->side == CHAOS_SIDE_SERVER && !has[FEATURE_ACCEPT_HOOK])
 		add_note(plan, "accepted connections belong to whoever opened the listener on this kernel");
@@ -174,8 +183,8 @@ static void add_notes(const struct load *load, size_t index, struct rule_plan *p
 		add_note(plan, "TCP only on this kernel");
 	if (rule->fault.faults & 1 << CHAOS_CORRUPT && m->protocols & 1 << CHAOS_UDP && m->directions == CHAOS_BOTH)
 		add_note(plan, "of UDP only what leaves is damaged");
-	if (load->options.only_cgroup && (m->cgroup.text || m->pid))
-		add_note(plan, "its own %s is replaced by the command's", m->cgroup.text ? "cgroup" : "pid");
+	if (load->options.only_cgroup && (target_may_come(rule) || m->pid))
+		add_note(plan, "its own %s is replaced by the command's", target_may_come(rule) ? "cgroup" : "pid");
 	if (!has[FEATURE_PIDFD_GETFD])
 		add_note(plan, "connections older than the load are known by cgroup and user only");
 }
@@ -185,14 +194,17 @@ int load_check(struct rules *rules, const struct load_options *options, struct f
 {
 	struct rule_plan *p = calloc(rules->count, sizeof(*p));
 	struct load *load = calloc(1, sizeof(*load));
+	struct load_options checking = *options;
 	int ret = 0;
+
+	checking.checking = true;
 
 	*plans = NULL;
 	if (!p || !load) {
 		ret = error_set(err, -ENOMEM, EXIT_FAILED, "out of memory");
 		goto out;
 	}
-	ret = load_compile(load, rules, options, err);
+	ret = load_compile(load, rules, &checking, err);
 	*features = load->features;
 	if (ret)
 		goto out;

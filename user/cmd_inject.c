@@ -29,6 +29,7 @@ static const char help[] = "Usage: chaosbpf inject FAULT... WHOM... --for T [OPT
 			   "  --pid N           that process and its children\n"
 			   "  --process NAME    processes of that name, may hold *\n"
 			   "  --cgroup C        that cgroup and all below it, as in system.slice/rag.service\n"
+			   "  --container C     name or id; --pod NAMESPACE/NAME; --unit U, a unit of systemd\n"
 			   "  --user U          name or number\n"
 			   "  --side S          client (default) or server: which end the process is\n"
 			   "  --direction D     request, response or both (default)\n"
@@ -42,6 +43,7 @@ static const char help[] = "Usage: chaosbpf inject FAULT... WHOM... --for T [OPT
 			   "  --seed N          the same seed picks the same connections again\n"
 			   "\n"
 			   "  --name N          the rule's name, default inject\n"
+			   "  --wait            what is named may start later; else it is an error\n"
 			   "  --observe         count what would be hit, inject nothing\n"
 			   "  --endpoints F     your own presets, see chaosbpf endpoints\n"
 			   "  --print           print the rule as a rules file, load nothing\n"
@@ -85,6 +87,9 @@ static int run(int argc, char **argv)
 		{ "pid", OPTION_CALL, &inject, add_word },
 		{ "process", OPTION_CALL, &inject, add_word },
 		{ "cgroup", OPTION_CALL, &inject, add_word },
+		{ "container", OPTION_CALL, &inject, add_word },
+		{ "pod", OPTION_CALL, &inject, add_word },
+		{ "unit", OPTION_CALL, &inject, add_word },
 		{ "user", OPTION_CALL, &inject, add_word },
 		{ "side", OPTION_CALL, &inject, add_word },
 		{ "direction", OPTION_CALL, &inject, add_word },
@@ -98,6 +103,7 @@ static int run(int argc, char **argv)
 		{ "seed", OPTION_CALL, &inject, add_word },
 		{ "name", OPTION_CALL, &inject, add_word },
 		{ "endpoints", OPTION_TEXT, &inject.endpoints, NULL },
+		{ "wait", OPTION_FLAG, &options.wait, NULL },
 		{ "observe", OPTION_FLAG, &options.observe, NULL },
 		{ "print", OPTION_FLAG, &print, NULL },
 		{ 0 },

@@ -18,6 +18,7 @@ static const char help[] = "Usage: chaosbpf load [OPTIONS] FILE\n"
 			   "  --observe      count what would be hit, inject nothing\n"
 			   "  --duration T   every rule lasts T (30s, 5m, 1h30m), whatever the file says\n"
 			   "  --endpoints F  your own presets, see chaosbpf endpoints\n"
+			   "  --wait         a cgroup, container, pod or unit may start later; else it is an error\n"
 			   "  --foreground   stay here; the faults end with this process, Ctrl-C ends it\n"
 			   "  --json         for programs\n"
 			   "\n"
@@ -213,6 +214,7 @@ static int run(int argc, char **argv)
 	struct load_options options = { .command = "load" };
 	const struct option_spec specs[] = {
 		{ "observe", OPTION_FLAG, &options.observe, NULL },
+		{ "wait", OPTION_FLAG, &options.wait, NULL },
 		{ "foreground", OPTION_FLAG, &options.foreground, NULL },
 		{ "duration", OPTION_DURATION, &rules_options.duration_ns, NULL },
 		{ "endpoints", OPTION_TEXT, &rules_options.endpoints, NULL },

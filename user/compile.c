@@ -19,6 +19,13 @@ static void narrow_to_kernel(struct rules *rules, const struct features *f)
 
 int load_compile(struct load *load, struct rules *rules, const struct load_options *options, struct error *err)
 {
+	const struct target_options names = {
+		.only_cgroup = options->only_cgroup,
+		.cgroup2_mount = load->features.cgroup2_mount,
+		.root = "/",
+		.wait = options->wait,
+		.wait_container = options->checking,
+	};
 	struct moment now;
 	int ret;
 
@@ -27,8 +34,7 @@ int load_compile(struct load *load, struct rules *rules, const struct load_optio
 	load->rules = rules;
 	features_probe(&load->features);
 	ret = process_list(load->features.cgroup2_mount, &load->processes, err);
-	ret = ret ?: targets_resolve(load->rules, options->only_cgroup, load->features.cgroup2_mount, &load->processes,
-				     &load->targets, err);
+	ret = ret ?: targets_resolve(load->rules, &names, &load->processes, &load->targets, err);
 	if (ret)
 		return ret;
 	narrow_to_kernel(load->rules, &load->features);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #include "chaos.skel.h"
 
 #define ACCEPT_ARGS_SINCE_6_10 2
+#define SPARE_SETS             1024 /* combinations of rules that come with cgroups */
 #define SPARE_INTERVALS 16 /* the schedule is made anew right before arming, and may then have some more */
 
 /* ---- what this load needs -------------------------------------------------------------------------------------- */
@@ -36,6 +38,8 @@ static bool has_server(const struct tables *t)
 
 static bool has_v1(const struct tables *t)
 {
+	if (t->follows_v1)
+		return true;
 	for (size_t i = 0; i < t->cgroups_count; i++) {
 		if (t->cgroups[i].key.hierarchy)
 			return true;
@@ -77,7 +81,7 @@ static void choose_programs(struct chaos *skel, const struct tables *t, const st
 	bpf_program__set_autoload(skel->progs.chaos_accept4, accept && args > ACCEPT_ARGS_SINCE_6_10);
 	bpf_program__set_autoload(skel->progs.chaos_fork, hooks && (t->pids_count || has_v1(t)));
 	bpf_program__set_autoload(skel->progs.chaos_exit, hooks && (t->pids_count || has_v1(t)));
-	bpf_program__set_autoload(skel->progs.chaos_mkdir, hooks && t->cgroups_count);
+	bpf_program__set_autoload(skel->progs.chaos_mkdir, hooks && (t->cgroups_count || t->follows));
 	bpf_program__set_autoload(skel->progs.chaos_attach, hooks && has_v1(t));
 	bpf_program__set_autoload(skel->progs.chaos_tc_out, t->device_needs & CHAOS_DEVICE_EGRESS);
 	bpf_program__set_autoload(skel->progs.chaos_tc_in, t->device_needs & CHAOS_DEVICE_INGRESS);
@@ -94,13 +98,13 @@ static void size_maps(struct chaos *skel, const struct tables *t, const struct s
 	set_size(skel->maps.chaos_budgets, t->rules_count);
 	set_size(skel->maps.chaos_stats, t->rules_count);
 	set_size(skel->maps.chaos_schedule, s->count + SPARE_INTERVALS);
-	set_size(skel->maps.chaos_sets, t->sets_count);
+	set_size(skel->maps.chaos_sets, t->sets_count + (t->follows ? SPARE_SETS : 0));
 	set_size(skel->maps.chaos_users, t->users_count);
 	set_size(skel->maps.chaos_comms, t->comms_count);
 	set_size(skel->maps.chaos_hosts, t->hosts_count);
 	if (!t->pids_count && !has_v1(t))
 		set_size(skel->maps.chaos_pids, 1);
-	if (!t->cgroups_count)
+	if (!t->cgroups_count && !t->follows)
 		set_size(skel->maps.chaos_cgroups, 1);
 	if (!t->patterns_count) {
 		set_size(skel->maps.chaos_comm_seen, 1);
@@ -402,9 +406,93 @@ int engine_follow(const struct engine *engine, struct tables *t)
 
 	if (t->pids_count || has_v1(t))
 		err = GET_PAIRS(engine->skel->maps.chaos_pids, t->pids, t->pids_count);
-	if (!err && t->cgroups_count)
+	if (!err && (t->cgroups_count || t->follows))
 		err = GET_PAIRS(engine->skel->maps.chaos_cgroups, t->cgroups, t->cgroups_count);
 	return err;
+}
+
+/* New sets first: nothing leads to them until the pairs are written. */
+static int put_new_sets(struct engine *engine, const struct tables *t, size_t first)
+{
+	const struct bpf_map *map = engine->skel->maps.chaos_sets;
+	int err = 0;
+
+	if (t->sets_count > bpf_map__max_entries(map))
+		return -E2BIG;
+	for (uint32_t i = first; i < t->sets_count && !err; i++)
+		err = put(map, &i, &t->sets[i]);
+	return err;
+}
+
+/* A process that has ended since it was seen was not taken out of the map by its exit. */
+static int put_pids(struct engine *engine, const struct tables *t)
+{
+	int fd = bpf_map__fd(engine->skel->maps.chaos_pids), err = 0;
+
+	for (size_t i = 0; i < t->pids_count && !err; i++) {
+		err = put(engine->skel->maps.chaos_pids, &t->pids[i].key, &t->pids[i].set);
+		if (!err && kill((pid_t)t->pids[i].key, 0) && errno == ESRCH)
+			bpf_map_delete_elem(fd, &t->pids[i].key);
+	}
+	return err;
+}
+
+static bool is_new(const struct cgroup_pair *pair, const struct cgroup_pair *list, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (memcmp(&list[i].key, &pair->key, sizeof(pair->key)) == 0)
+			return list[i].set != pair->set;
+	}
+	return true;
+}
+
+int engine_update_cgroups(struct engine *engine, struct tables *t, const struct target *targets, bool *changed,
+			  struct error *err)
+{
+	struct cgroup_pair *before = NULL;
+	size_t count = t->cgroups_count, sets = t->sets_count;
+	const struct bpf_map *map = engine->skel->maps.chaos_cgroups;
+	int ret;
+
+	*changed = false;
+	before = malloc((count + 1) * sizeof(*before));
+	if (!before)
+		return error_set(err, -ENOMEM, EXIT_FAILED, "out of memory");
+	memcpy(before, t->cgroups, count * sizeof(*before));
+	ret = tables_update_cgroups(t, targets, err);
+	if (!ret)
+		ret = put_new_sets(engine, t, sets);
+	for (size_t i = 0; i < t->cgroups_count && !ret; i++) {
+		if (!is_new(&t->cgroups[i], before, count))
+			continue;
+		*changed = true;
+		ret = put(map, &t->cgroups[i].key, &t->cgroups[i].set);
+	}
+	if (!ret && t->follows_v1)
+		ret = put_pids(engine, t);
+	/* What is gone never comes back under the same id. */
+	for (size_t i = 0; i < count && !ret; i++) {
+		bool here = false;
+
+		for (size_t k = 0; k < t->cgroups_count && !here; k++)
+			here = memcmp(&before[i].key, &t->cgroups[k].key, sizeof(before[i].key)) == 0;
+		if (!here)
+			bpf_map_delete_elem(bpf_map__fd(map), &before[i].key);
+	}
+	free(before);
+	if (!ret && *changed)
+		ret = engine_choose_again(bpf_map__fd(engine->skel->maps.bss));
+	return ret ? error_set(err, ret, EXIT_FAILED, "cannot write the cgroups of the rules: %s", strerror(-ret)) : 0;
+}
+
+int engine_choose_again(int bss_fd)
+{
+	uint32_t zero = 0, epoch = 0;
+
+	if (bpf_map_lookup_elem(bss_fd, &zero, &epoch))
+		return -errno;
+	epoch++;
+	return bpf_map_update_elem(bss_fd, &zero, &epoch, BPF_ANY) ? -errno : 0;
 }
 
 bool engine_all_finished(const struct engine *engine, size_t rules)

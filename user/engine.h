@@ -54,6 +54,16 @@ int engine_reschedule(struct engine *engine, const struct tables *tables, const 
 /* Reads back which processes and cgroups the kernel has added to those of the rules. */
 int engine_follow(const struct engine *engine, struct tables *tables);
 
+/*
+ * Follows cgroups that came and went: `tables` as engine_follow() left them, `targets` resolved after that. *changed: some
+ * came, and every connection chooses its rule again.
+ */
+int engine_update_cgroups(struct engine *engine, struct tables *tables, const struct target *targets, bool *changed,
+			  struct error *err);
+
+/* Has every connection choose its rule again; `bss_fd` is the map of that name. */
+int engine_choose_again(int bss_fd);
+
 /* Have all rules finished before their time (max-hits, unload)? */
 bool engine_all_finished(const struct engine *engine, size_t rules);
 

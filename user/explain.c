@@ -164,7 +164,8 @@ static void say_whom(struct sentence *s, const struct match *match)
 {
 	if (match->pid)
 		say(s, "process %u and its children", match->pid);
-	else if (match->process.text || match->user.text || match->cgroup.text)
+	else if (match->process.text || match->user.text || match->cgroup.text || match->container.text ||
+		 match->pod.text || match->unit.text)
 		say(s, "processes");
 	else
 		say(s, match->everything ? "every process" : "any process");
@@ -174,6 +175,12 @@ static void say_whom(struct sentence *s, const struct match *match)
 		say(s, " of user %s", match->user.text);
 	if (match->cgroup.text)
 		say(s, " in cgroup %s and below", match->cgroup.text);
+	if (match->unit.text)
+		say(s, " of unit %s", match->unit.text);
+	if (match->container.text)
+		say(s, " in container %s", match->container.text);
+	if (match->pod.text)
+		say(s, match->container.text ? " of pod %s" : " in pod %s", match->pod.text);
 }
 
 /* "10.0.0.7 or 10.1.0.0/16, port 6333," or "port 6333 anywhere" or "vectors (10.0.0.7, port 6333)" */

@@ -24,6 +24,9 @@ static const struct {
 	{ "protocol", IN_MATCH, "protocol" },
 	{ "pid", IN_MATCH, "pid" },
 	{ "cgroup", IN_MATCH, "cgroup" },
+	{ "container", IN_MATCH, "container" },
+	{ "pod", IN_MATCH, "pod" },
+	{ "unit", IN_MATCH, "unit" },
 	{ "process", IN_MATCH, "process" },
 	{ "user", IN_MATCH, "user" },
 	{ "side", IN_MATCH, "side" },
@@ -514,7 +517,8 @@ static int write_rule(struct writer *w)
 
 	if (names_nobody(w->inject)) {
 		error_set(w->err, -EINVAL, EXIT_USAGE, "inject needs to know whom to hit");
-		error_hint(w->err, "--to, --port, --pid, --process, --cgroup or --user, or --everything");
+		error_hint(w->err, "--to, --port, --pid, --process, --cgroup, --container, --pod, --unit or --user, or "
+				   "--everything");
 		return -EINVAL;
 	}
 	write_line(w, "version: 1");

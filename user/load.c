@@ -89,6 +89,13 @@ static int attach_programs(struct load *load, struct error *err)
 static int catch_up(struct load *load, struct error *err)
 {
 	for (int round = 0; round < 8; round++) {
+		const struct target_options names = {
+			.only_cgroup = load->options.only_cgroup,
+			.cgroup2_mount = load->features.cgroup2_mount,
+			.root = "/",
+			.wait = load->options.wait,
+			.before = load->targets,
+		};
 		struct process_list processes = { 0 };
 		struct target *targets = NULL;
 		bool changed = false;
@@ -99,8 +106,7 @@ static int catch_up(struct load *load, struct error *err)
 			return ret;
 		process_list_free(&load->processes);
 		load->processes = processes;
-		ret = targets_resolve(load->rules, load->options.only_cgroup, load->features.cgroup2_mount, &processes,
-				      &targets, err);
+		ret = targets_resolve(load->rules, &names, &processes, &targets, err);
 		if (ret)
 			return ret;
 		targets_free(load->targets, load->rules->count);

@@ -9,6 +9,7 @@
 #include "user/engine.h"
 #include "user/eventlog.h"
 #include "user/feature.h"
+#include "user/follow.h"
 #include "user/load.h"
 #include "user/prepare.h"
 #include "user/process.h"
@@ -29,6 +30,7 @@ struct load {
 	struct prepare prepare;
 	struct store_record record;
 	struct eventlog log;
+	struct follow follow; /* while it is served */
 	char pin_dir[64];
 	uint64_t began_ns; /* CLOCK_BOOTTIME: rules count from here */
 	bool appeared;	   /* something is to be prepared */

@@ -29,6 +29,7 @@ static void on_notice(const struct chaos_event *event, void *arg)
 
 	(void)event;
 	load->appeared = true;
+	follow_hint(&load->follow, boot_ns());
 }
 
 /* Looks for what is not prepared yet. What cannot be is left: its packets are counted as skipped. */
@@ -68,21 +69,20 @@ static bool is_over(const struct load *load)
 	return prepare_backlog(&load->prepare) == 0;
 }
 
-int load_serve(struct load *load, double seconds, int wake_fd, struct error *err)
+/* Returns as load_serve(). */
+static int serve(struct load *load, double seconds, int wake_fd, struct error *err)
 {
 	uint64_t until = seconds < 0 ? UINT64_MAX : boot_ns() + (uint64_t)(seconds * 1e9);
 	uint64_t next_tick = 0, next_look = 0;
-	struct pollfd fds[2] = {
+	struct pollfd fds[3] = {
 		{ .fd = load->log.ring_fd, .events = POLLIN },
 		{ .fd = wake_fd, .events = POLLIN },
+		{ .fd = load->follow.fd, .events = POLLIN },
 	};
 
-	(void)err;
-	load->log.on_notice = on_notice;
-	load->log.arg = load;
 	for (;;) {
 		uint64_t now;
-		int ret = poll(fds, 2, TICK_MS);
+		int ret = poll(fds, 3, TICK_MS);
 
 		if (ret < 0 && errno != EINTR)
 			return error_set(err, -errno, EXIT_FAILED, "cannot wait: %s", strerror(errno));
@@ -91,6 +91,9 @@ int load_serve(struct load *load, double seconds, int wake_fd, struct error *err
 		if (ret > 0 && fds[1].revents)
 			return 0;
 		now = boot_ns();
+		if (ret > 0 && fds[2].revents)
+			follow_hear(&load->follow, now);
+		follow_look(&load->follow, load, now);
 		if (now >= next_tick) {
 			if (is_replaced(load) || is_over(load))
 				return 1;
@@ -103,6 +106,18 @@ int load_serve(struct load *load, double seconds, int wake_fd, struct error *err
 		if (now >= until)
 			return 0;
 	}
+}
+
+int load_serve(struct load *load, double seconds, int wake_fd, struct error *err)
+{
+	int ret;
+
+	load->log.on_notice = on_notice;
+	load->log.arg = load;
+	follow_open(&load->follow, load);
+	ret = serve(load, seconds, wake_fd, err);
+	follow_close(&load->follow);
+	return ret;
 }
 
 /* ---- the process ----------------------------------------------------------------------------------------------------- */

@@ -67,6 +67,9 @@ struct match {
 	struct mark mark;
 	struct endpoint endpoint;  /* a copy of the named one, narrowed by hosts and ports of the rule */
 	struct text cgroup;	   /* as written, without a leading slash */
+	struct text container;     /* name, id or beginning of an id */
+	struct text pod;           /* namespace/name, or UID */
+	struct text unit;          /* of systemd, `.service` may be left out */
 	struct text process;	   /* comm, may hold `*` */
 	struct text user;	   /* name or number */
 	uint32_t pid;		   /* 0: any */

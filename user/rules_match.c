@@ -3,6 +3,7 @@
  * `match`: whom and what a rule hits. The guard against hitting everything by accident is here: a match must name
  * something, or say `everything: true`.
  */
+#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,6 +103,47 @@ static int key_cgroup(struct parser *p, const struct node *node, void *target)
 	if (!path_leads_down(cgroup->text))
 		return fail(p, node->mark, "invalid cgroup '%s', '.', '..' and '//' are not allowed",
 			    show(p, node->text));
+	return 0;
+}
+
+/* A name that may hold `chars` beside letters and digits, which begin it. */
+static int key_name_of(struct parser *p, const struct node *node, const char *expected, const char *chars,
+		       struct text *target)
+{
+	const char *text;
+	int err;
+
+	err = value_text(p, node, expected, &text);
+	for (size_t i = 0; !err && text[i]; i++) {
+		if (!isalnum((unsigned char)text[i]) && (i == 0 || !strchr(chars, text[i])))
+			err = fail(p, node->mark, "invalid %s '%s', expected %s", node->label, show(p, text), expected);
+	}
+	return err ? err : key_text(p, node, target);
+}
+
+static int key_container(struct parser *p, const struct node *node, void *target)
+{
+	return key_name_of(p, node, "a container's name or id, such as rag-api", "_.-", target);
+}
+
+static int key_unit(struct parser *p, const struct node *node, void *target)
+{
+	return key_name_of(p, node, "a unit's name, such as rag.service", "_.-@:\\", target);
+}
+
+static int key_pod(struct parser *p, const struct node *node, void *target)
+{
+	static const char expected[] = "namespace/name, or a pod's UID";
+	struct text *pod = target;
+	const char *slash;
+	int err;
+
+	err = key_name_of(p, node, expected, "_.-/", pod);
+	if (err)
+		return err;
+	slash = strchr(pod->text, '/');
+	if (slash ? !slash[1] || strchr(slash + 1, '/') : strspn(pod->text, "0123456789abcdef-") < 32)
+		return fail(p, node->mark, "invalid pod '%s', expected %s", show(p, pod->text), expected);
 	return 0;
 }
 
@@ -224,12 +266,15 @@ const struct key match_keys[] = {
 	{ "direction", key_direction, offsetof(struct match, directions) },
 	{ "everything", key_bool, offsetof(struct match, everything) },
 	{ "include-ssh", key_bool, offsetof(struct match, include_ssh) },
-	{ "container", NULL, 0 },
+	{ "container", key_container, offsetof(struct match, container) },
+	{ "pod", key_pod, offsetof(struct match, pod) },
+	{ "unit", key_unit, offsetof(struct match, unit) },
 	{ NULL, NULL, 0 },
 };
 
 /* The keys that name something; protocol, side and direction alone still leave everything. */
-static const char *const narrowing_keys[] = { "endpoint", "hosts", "ports", "cgroup", "pid", "process", "user", NULL };
+static const char *const narrowing_keys[] = { "endpoint", "hosts",     "ports", "cgroup", "pid", "process",
+					      "user",     "container", "pod",   "unit",   NULL };
 
 /* 0.0.0.0/0 and ports 1-65535 narrow nothing. */
 static bool narrows(const struct match *match)
@@ -244,7 +289,8 @@ static bool narrows(const struct match *match)
 		ports = ports && (endpoint->ports[i].first > 1 || endpoint->ports[i].last < UINT16_MAX);
 	/* A preset was looked at when it was first loaded. */
 	return hosts || ports || (endpoint->preset[0] && !endpoint->hosts_count && !endpoint->ports_count) ||
-	       match->cgroup.text || match->pid || match->process.text || match->user.text;
+	       match->cgroup.text || match->container.text || match->pod.text || match->unit.text || match->pid ||
+	       match->process.text || match->user.text;
 }
 
 static int check_everything(struct parser *p, const struct node *node, const struct match *match)
@@ -261,6 +307,23 @@ static int check_everything(struct parser *p, const struct node *node, const str
 	return 0;
 }
 
+/* Each is a set of cgroups; only a container of a pod is a part of another. */
+static int check_cgroups(struct parser *p, const struct node *node)
+{
+	static const char *const keys[] = { "cgroup", "unit", "container", "pod" };
+	const struct node *first = NULL;
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		const struct node *found = node_get(node, keys[i]);
+
+		if (first && found && strcmp(first->key, "container") != 0)
+			return fail(p, found->key_mark, "'%s' and '%s' both say which cgroup, leave one of them out",
+				    first->key, found->key);
+		first = first ? first : found;
+	}
+	return 0;
+}
+
 int key_match(struct parser *p, const struct node *node, void *target)
 {
 	const struct node *endpoint_node;
@@ -270,6 +333,8 @@ int key_match(struct parser *p, const struct node *node, void *target)
 
 	match->mark = node->mark;
 	err = map_parse(p, node, "a map with the keys of a match", match_keys, match);
+	if (!err)
+		err = check_cgroups(p, node);
 	if (err)
 		return err;
 	endpoint_node = node_get(node, "endpoint");
@@ -289,6 +354,9 @@ void match_free(struct match *match)
 {
 	endpoint_free(&match->endpoint);
 	free(match->cgroup.text);
+	free(match->container.text);
+	free(match->pod.text);
+	free(match->unit.text);
 	free(match->process.text);
 	free(match->user.text);
 }

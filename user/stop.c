@@ -104,7 +104,7 @@ static int finish_rules(const struct store_record *record, const struct chaos_ve
 	int finished = store_open_pin(record->generation, "chaos_finished");
 	int bss = store_open_pin(record->generation, "chaos_bss");
 	struct chaos_finished value = { 0 };
-	uint32_t zero = 0, epoch = 0;
+	uint32_t zero = 0;
 	int ret = finished < 0 ? finished : bss < 0 ? bss : 0;
 
 	if (!ret && bpf_map_lookup_elem_flags(finished, &zero, &value, BPF_F_LOCK))
@@ -113,11 +113,7 @@ static int finish_rules(const struct store_record *record, const struct chaos_ve
 		value.rules.word[w] |= which->word[w];
 	if (!ret && bpf_map_update_elem(finished, &zero, &value, BPF_F_LOCK))
 		ret = -errno;
-	if (!ret && bpf_map_lookup_elem(bss, &zero, &epoch) == 0) {
-		epoch++;
-		if (bpf_map_update_elem(bss, &zero, &epoch, BPF_ANY))
-			ret = -errno;
-	}
+	ret = ret ?: engine_choose_again(bss);
 	if (finished >= 0)
 		close(finished);
 	if (bss >= 0)

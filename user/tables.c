@@ -651,6 +651,11 @@ int tables_make(const struct rules *rules, const struct target *targets, bool ob
 	*tables = NULL;
 	if (!t)
 		return no_memory(err);
+	for (size_t i = 0; i < rules->count; i++) {
+		t->follows |= targets[i].may_come;
+		t->follows_v1 |= targets[i].may_come && !targets[i].by_cgroup;
+	}
+	t->knobs.follows = t->follows;
 	if (make_rules(t, rules, observe) || make_kinds(t, rules) || make_pids(t, targets, rules->count) ||
 	    make_cgroups(t, targets, rules->count) || make_users(t, targets, rules->count) || make_ports(t, rules) ||
 	    make_spread(t)) {
@@ -715,6 +720,39 @@ int tables_update_pids(struct tables *t, const struct target *targets, bool *cha
 		}                                                                                                      \
 		set_;                                                                                                  \
 	})
+
+/* A process may be in the sets of a pid that the kernel knows and /proc no longer tells: both hold. */
+static int merge_pids(struct tables *t, const struct pid_pair *before, size_t count)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < t->pids_count && !err; i++) {
+		uint32_t old = FIND(before, count, &t->pids[i].key, t->pids[i].set);
+		struct chaos_vector both = t->sets[old];
+
+		if (old == t->pids[i].set)
+			continue;
+		merge(&both, &t->sets[t->pids[i].set]);
+		err = set_number(t, &both, &t->pids[i].set);
+	}
+	return err;
+}
+
+int tables_update_cgroups(struct tables *t, const struct target *targets, struct error *err)
+{
+	struct cgroup_pair *cgroups = t->cgroups;
+	struct pid_pair *pids = t->pids;
+	size_t pids_count = t->pids_count;
+	int ret = make_cgroups(t, targets, t->rules_count);
+
+	free(cgroups);
+	if (!ret && t->follows_v1) {
+		ret = make_pids(t, targets, t->rules_count);
+		ret = ret ?: merge_pids(t, pids, pids_count);
+		free(pids);
+	}
+	return ret ? no_memory(err) : 0;
+}
 
 void tables_comm_rules(const struct tables *t, const char *comm, struct chaos_vector *rules)
 {

@@ -44,6 +44,8 @@ struct tables {
 	size_t pids_count;
 	struct cgroup_pair *cgroups;
 	size_t cgroups_count;
+	bool follows;    /* cgroups may come while the load lasts, and new sets with them */
+	bool follows_v1; /* of v1 hierarchies, with processes */
 	struct user_pair *users;
 	size_t users_count;
 	struct comm_pair *comms;
@@ -74,6 +76,12 @@ void tables_free(struct tables *tables);
  * new rule sets can come of it (a child has its parent's): -EAGAIN if they would.
  */
 int tables_update_pids(struct tables *tables, const struct target *targets, bool *changed, struct error *err);
+
+/*
+ * Takes the cgroups of `targets` in place of those that are there, and adds their processes to those that are there
+ * (what the kernel has added stays). New rule sets may come of it, behind those that there were.
+ */
+int tables_update_cgroups(struct tables *tables, const struct target *targets, struct error *err);
 
 /* The rules that could hit a socket of this process, whatever the address; lowest rule, or CHAOS_NO_RULE. */
 void tables_process_rules(const struct tables *tables, const struct process *process, struct chaos_vector *rules);

@@ -15,13 +15,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define MAX_CGROUPS 8192 /* of one rule */
-#define MAX_V1 32
+#include "user/container.h"
 
-struct v1_hierarchy {
-	unsigned int number;
-	char mount[256];
-};
+#define MAX_CGROUPS 8192 /* of one rule */
+
+/* By what sockets are known to be in a cgroup: its own id, or its processes. */
+enum cgroup_kind { EITHER, BY_ID, BY_PROCESSES };
 
 void find_cgroup2(char *mount, size_t size)
 {
@@ -61,15 +60,19 @@ static unsigned int hierarchy_number(const struct mntent *mount)
 	return found;
 }
 
-static size_t find_v1(struct v1_hierarchy *hierarchies)
+void find_mounts(const char *cgroup2_mount, struct cgroup_mounts *mounts)
 {
+	struct v1_hierarchy *hierarchies = mounts->v1;
 	FILE *file = setmntent("/proc/self/mounts", "re");
 	struct mntent *entry;
 	size_t count = 0;
 
+	mounts->v2 = cgroup2_mount;
+	mounts->v1_count = 0;
+	mounts->v1_rules = false;
 	if (!file)
-		return 0;
-	while (count < MAX_V1 && (entry = getmntent(file))) {
+		return;
+	while (count < CGROUP_MAX_V1 && (entry = getmntent(file))) {
 		unsigned int number;
 
 		if (strcmp(entry->mnt_type, "cgroup") != 0)
@@ -77,12 +80,13 @@ static size_t find_v1(struct v1_hierarchy *hierarchies)
 		number = hierarchy_number(entry);
 		if (!number)
 			continue;
+		mounts->v1_rules |= hasmntopt(entry, "memory") || hasmntopt(entry, "pids") || hasmntopt(entry, "name");
 		hierarchies[count].number = number;
 		snprintf(hierarchies[count].mount, sizeof(hierarchies[count].mount), "%s", entry->mnt_dir);
 		count++;
 	}
 	endmntent(file);
-	return count;
+	mounts->v1_count = count;
 }
 
 static int add_cgroup(struct target *t, uint32_t hierarchy, uint64_t id)
@@ -177,56 +181,111 @@ static bool has_members(const char *path)
 	return found;
 }
 
-static int resolve_v1(const char *cgroup, struct target *t, bool *found)
+static int resolve_v1(const struct cgroup_mounts *mounts, const char *cgroup, struct target *t, bool *found)
 {
-	struct v1_hierarchy hierarchies[MAX_V1];
-	size_t count = find_v1(hierarchies);
 	char path[4352];
 	int err = 0;
 
 	*found = false;
-	for (size_t i = 0; i < count && !err; i++) {
-		snprintf(path, sizeof(path), "%s/%s", hierarchies[i].mount, cgroup);
+	for (size_t i = 0; i < mounts->v1_count && !err; i++) {
+		snprintf(path, sizeof(path), "%s/%s", mounts->v1[i].mount, cgroup);
 		if (!is_dir(path))
 			continue;
 		*found = true;
 		t->by_pid = true;
-		err = walk_cgroup(t, hierarchies[i].number, path);
+		err = walk_cgroup(t, mounts->v1[i].number, path);
 	}
 	return err;
 }
 
-static int resolve_cgroup(const struct rules *rules, const char *cgroup, struct mark mark, const char *cgroup2_mount,
-			  struct target *t, struct error *err)
+/* Adds the cgroups of one path to `t`; *found: there is such a cgroup. */
+static int add_path(const struct cgroup_mounts *mounts, const char *cgroup, enum cgroup_kind kind, struct target *t,
+		    bool *found)
 {
+	size_t cgroups_before = t->cgroups_count, pids_before = t->pids_count;
 	char path[4352];
 	bool in_v2, in_v1 = false;
 	int ret = 0;
 
-	snprintf(path, sizeof(path), "%s/%s", cgroup2_mount, cgroup);
-	in_v2 = cgroup2_mount[0] && is_dir(path);
-	if (!in_v2 || !has_members(path)) /* an empty v2 cgroup may be the shadow of one that v1 uses */
-		ret = resolve_v1(cgroup, t, &in_v1);
-	if (!ret && in_v1 && in_v2 && !t->pids_count) {
+	snprintf(path, sizeof(path), "%s/%s", mounts->v2, cgroup);
+	in_v2 = kind != BY_PROCESSES && mounts->v2[0] && is_dir(path);
+	/* An empty v2 cgroup may be the shadow of one that v1 uses. */
+	if (kind == BY_PROCESSES || (kind == EITHER && (!in_v2 || !has_members(path))))
+		ret = resolve_v1(mounts, cgroup, t, &in_v1);
+	if (!ret && in_v1 && in_v2 && t->pids_count == pids_before) {
 		t->by_pid = false;
-		t->cgroups_count = 0;
+		t->cgroups_count = cgroups_before;
 		in_v1 = false;
 	}
 	if (!ret && in_v2 && !in_v1) {
 		t->by_cgroup = true;
 		ret = walk_cgroup(t, 0, path);
 	}
+	*found = in_v1 || in_v2;
+	return ret;
+}
+
+static int cannot_read(const struct rules *rules, const char *cgroup, struct mark mark, int ret, struct error *err)
+{
 	if (ret == -E2BIG)
 		return rules_error_at(rules, mark, err, EXIT_USAGE, "cgroup '%s' has more than %d cgroups below it", cgroup,
 				      MAX_CGROUPS);
+	return error_set(err, ret < 0 ? ret : -errno, EXIT_FAILED, "cannot read cgroup '%s': %m", cgroup);
+}
+
+/* -ENOENT when there is no such cgroup. */
+static int resolve_cgroup(const struct rules *rules, const char *cgroup, struct mark mark,
+			  const struct cgroup_mounts *mounts, enum cgroup_kind kind, struct target *t,
+			  struct error *err)
+{
+	bool found;
+	int ret = add_path(mounts, cgroup, kind, t, &found);
+
 	if (ret)
-		return error_set(err, ret < 0 ? ret : -errno, EXIT_FAILED, "cannot read cgroup '%s': %m", cgroup);
-	if (!in_v2 && !in_v1) {
+		return cannot_read(rules, cgroup, mark, ret, err);
+	if (!found) {
 		rules_error_at(rules, mark, err, EXIT_USAGE, "no cgroup '%s' on this machine", cgroup);
 		error_hint(err, "write the path below the cgroup mount, as in /proc/PID/cgroup or `systemd-cgls`");
 		return -ENOENT;
 	}
 	return 0;
+}
+
+static int resolve_container(const struct rules *rules, const struct match *m, struct machine *machine,
+			     enum cgroup_kind kind, struct target *t, struct error *err)
+{
+	char **paths;
+	size_t count;
+	int ret = container_cgroups(machine, rules, m, &paths, &count, err);
+
+	for (size_t i = 0; i < count; i++) {
+		if (!ret) {
+			ret = resolve_cgroup(rules, paths[i], m->mark, machine->mounts, kind, t, err);
+			kind = t->by_pid ? BY_PROCESSES : BY_ID;
+			/* Gone since it was found, or not in this kind of hierarchy: the others count. */
+			ret = ret == -ENOENT ? 0 : ret;
+		}
+		free(paths[i]);
+	}
+	free(paths);
+	if (!ret && !t->cgroups_count) {
+		rules_error_at(rules, m->mark, err, EXIT_USAGE, "what this names has just ended");
+		ret = -ENOENT;
+	}
+	return ret;
+}
+
+/* Nothing is there yet. How will sockets be known? Where v1 hierarchies rule, containers and units are in those. */
+static void await(struct target *t, enum cgroup_kind kind, const struct cgroup_mounts *mounts)
+{
+	t->waits = true;
+	t->by_pid = kind == BY_PROCESSES || (kind == EITHER && mounts->v1_rules);
+	t->by_cgroup = !t->by_pid;
+}
+
+bool target_may_come(const struct rule *rule)
+{
+	return rule->match.cgroup.text || match_names_container(&rule->match);
 }
 
 static int resolve_pid(const struct rules *rules, const struct match *m, const struct process_list *processes,
@@ -261,55 +320,100 @@ static int resolve_user(const struct rules *rules, const struct text *user, stru
 	return 0;
 }
 
-static int resolve(const struct rules *rules, const struct rule *rule, const char *only_cgroup,
-		   const char *cgroup2_mount, const struct process_list *processes, struct target *t, struct error *err)
+/* Processes that are in both: a pid with its children, and a v1 cgroup. */
+static void keep_common(struct target *t, const struct target *both)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < t->pids_count; i++) {
+		for (size_t k = 0; k < both->pids_count; k++) {
+			if (both->pids[k] == t->pids[i]) {
+				t->pids[kept++] = t->pids[i];
+				break;
+			}
+		}
+	}
+	t->pids_count = kept;
+	t->cgroups_count = 0; /* who enters the cgroup later is not a child of the pid */
+}
+
+static int narrow_to_pid(const struct rules *rules, const struct match *m, const struct process_list *processes,
+			 bool later, struct target *t, struct error *err)
+{
+	struct target both = *t;
+	int ret;
+
+	t->pids = NULL;
+	t->pids_count = 0;
+	ret = resolve_pid(rules, m, processes, t, err);
+	if (ret == -EINVAL && later) {
+		t->by_pid = true; /* it has ended meanwhile */
+		ret = 0;
+	}
+	if (!ret && both.by_pid)
+		keep_common(t, &both);
+	free(both.pids);
+	return ret;
+}
+
+static enum cgroup_kind kind_before(const struct target *before)
+{
+	if (!before)
+		return EITHER;
+	return before->by_cgroup ? BY_ID : BY_PROCESSES;
+}
+
+/* The cgroups of a rule, of whichever kind of name. */
+static int resolve_cgroups(const struct rules *rules, const struct rule *rule, const struct target_options *options,
+			   struct machine *machine, const struct target *before, struct target *t, struct error *err)
 {
 	const struct match *m = &rule->match;
+	const char *only = options->only_cgroup, *cgroup = only ? only : m->cgroup.text;
+	enum cgroup_kind kind = kind_before(before);
 	int ret = 0;
 
-	if (only_cgroup)
-		ret = resolve_cgroup(rules, only_cgroup, m->mark, cgroup2_mount, t, err);
-	else if (m->cgroup.text)
-		ret = resolve_cgroup(rules, m->cgroup.text, m->cgroup.mark, cgroup2_mount, t, err);
-	if (!ret && m->pid && !only_cgroup) {
-		/* A pid and a v1 cgroup are both sets of processes: both must hold. */
-		struct target both = *t;
-
-		t->pids = NULL;
-		t->pids_count = 0;
-		ret = resolve_pid(rules, m, processes, t, err);
-		if (!ret && both.by_pid) {
-			size_t kept = 0;
-
-			for (size_t i = 0; i < t->pids_count; i++) {
-				for (size_t k = 0; k < both.pids_count; k++) {
-					if (both.pids[k] == t->pids[i]) {
-						t->pids[kept++] = t->pids[i];
-						break;
-					}
-				}
-			}
-			t->pids_count = kept;
-			t->cgroups_count = 0; /* who enters the cgroup later is not a child of the pid */
-		}
-		free(both.pids);
+	t->may_come = !only && target_may_come(rule);
+	if (cgroup)
+		ret = resolve_cgroup(rules, cgroup, only ? m->mark : m->cgroup.mark, machine->mounts, kind, t, err);
+	else if (match_names_container(m))
+		ret = resolve_container(rules, m, machine, kind, t, err);
+	if (ret == -ENOENT && !only && (options->wait || (options->wait_container && match_names_container(m)))) {
+		await(t, kind, machine->mounts);
+		return 0;
 	}
+	return ret;
+}
+
+static int resolve(const struct rules *rules, const struct rule *rule, const struct target_options *options,
+		   struct machine *machine, const struct target *before, const struct process_list *processes,
+		   struct target *t, struct error *err)
+{
+	const struct match *m = &rule->match;
+	int ret = resolve_cgroups(rules, rule, options, machine, before, t, err);
+
+	if (!ret && m->pid && !options->only_cgroup)
+		ret = narrow_to_pid(rules, m, processes, before != NULL, t, err);
 	if (!ret && m->user.text)
 		ret = resolve_user(rules, &m->user, t, err);
 	return ret;
 }
 
-int targets_resolve(const struct rules *rules, const char *only_cgroup, const char *cgroup2_mount,
+int targets_resolve(const struct rules *rules, const struct target_options *options,
 		    const struct process_list *processes, struct target **targets, struct error *err)
 {
 	struct target *t = calloc(rules->count, sizeof(*t));
+	struct cgroup_mounts mounts;
+	struct machine machine = { .mounts = &mounts, .root = options->root };
 	int ret = 0;
 
 	*targets = NULL;
 	if (!t)
 		return error_set(err, -ENOMEM, EXIT_FAILED, "out of memory");
+	find_mounts(options->cgroup2_mount, &mounts);
 	for (size_t i = 0; i < rules->count && !ret; i++)
-		ret = resolve(rules, &rules->rules[i], only_cgroup, cgroup2_mount, processes, &t[i], err);
+		ret = resolve(rules, &rules->rules[i], options, &machine, options->before ? &options->before[i] : NULL,
+			      processes, &t[i], err);
+	machine_free(&machine);
 	if (ret) {
 		targets_free(t, rules->count);
 		return ret;

@@ -68,6 +68,7 @@ Each command has its own, in two spellings:
     --observe      count what would be hit, inject nothing
     --duration T   every rule lasts T (30s, 5m, 1h30m), whatever the file says
     --endpoints F  your own presets, see chaosbpf endpoints
+    --wait         a cgroup, container, pod or unit may start later; else it is an error
     --foreground   stay here; the faults end with this process, Ctrl-C ends it
     --json         for programs
 
@@ -111,6 +112,7 @@ Each command has its own, in two spellings:
     --pid N           that process and its children
     --process NAME    processes of that name, may hold *
     --cgroup C        that cgroup and all below it, as in system.slice/rag.service
+    --container C     name or id; --pod NAMESPACE/NAME; --unit U, a unit of systemd
     --user U          name or number
     --side S          client (default) or server: which end the process is
     --direction D     request, response or both (default)
@@ -124,6 +126,7 @@ Each command has its own, in two spellings:
     --seed N          the same seed picks the same connections again
 
     --name N          the rule's name, default inject
+    --wait            what is named may start later; else it is an error
     --observe         count what would be hit, inject nothing
     --endpoints F     your own presets, see chaosbpf endpoints
     --print           print the rule as a rules file, load nothing

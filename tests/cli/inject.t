@@ -91,7 +91,7 @@ A rule has an end and a target, and a fault:
   [2]
   $ chaosbpf inject reset --for 1m
   chaosbpf: inject needs to know whom to hit
-  chaosbpf: hint: --to, --port, --pid, --process, --cgroup or --user, or --everything
+  chaosbpf: hint: --to, --port, --pid, --process, --cgroup, --container, --pod, --unit or --user, or --everything
   [2]
   $ chaosbpf inject reset --for 1m --side server
   chaosbpf: --side: this names no address, port, cgroup, pid, process or user and would hit everything; name something, or say 'everything: true'

@@ -22,7 +22,7 @@ _chaosbpf_value() {
 	--duration | --for) _chaosbpf_words '30s 5m 1h' "$2" ;;
 	--endpoints) _chaosbpf_files "$2" ;;
 	--to) mapfile -t COMPREPLY < <(compgen -W "$(_chaosbpf_presets)" -- "$2") ;;
-	--port | --process | --cgroup | --percent | --max-hits | --max-rate | --seed | --name) COMPREPLY=() ;;
+	--port | --process | --cgroup | --container | --pod | --unit | --percent | --max-hits | --max-rate | --seed | --name) COMPREPLY=() ;;
 	*) return 1 ;;
 	esac
 }
@@ -73,12 +73,12 @@ _chaosbpf() {
 		return
 		;;
 	check) options='--duration --endpoints' ;;
-	load) options='--observe --duration --endpoints --foreground' ;;
+	load) options='--observe --duration --endpoints --wait --foreground' ;;
 	exec) options='--observe --duration --endpoints --' ;;
 	endpoints) options='--endpoints' ;;
 	inject)
-		options='--to --port --protocol --pid --process --cgroup --user --side --direction --everything --include-ssh'
-		options+=' --for --percent --per --max-hits --max-rate --seed --name --endpoints --observe --print'
+		options='--to --port --protocol --pid --process --cgroup --container --pod --unit --user --side --direction --everything --include-ssh'
+		options+=' --for --percent --per --max-hits --max-rate --seed --name --endpoints --wait --observe --print'
 		;;
 	status) options='--watch' ;;
 	events) options='--follow' ;;
