@@ -9,7 +9,9 @@ from case import alone, check, check_counters, check_took, expect, main, skip
 from scene import VICTIM, Scene
 
 HOST, CLOSED, SLOW, OLD = "127.0.0.1", 8500, 8501, 8502
-V1 = "/sys/fs/cgroup/memory"
+# Newer kernels have no v1 memory controller; a hierarchy without a controller can be had on all.
+V1 = next((path for path in ("/sys/fs/cgroup/memory", "/sys/fs/cgroup/systemd") if os.path.ismount(path)), None)
+NET_CLS = "/sys/fs/cgroup/net_cls,net_prio"
 DELAY_MS = 300
 
 scene = old = inside = None
@@ -23,7 +25,7 @@ def v1(path, pid):
 
 def setup():
     global scene, old, inside
-    if not os.path.isdir(V1):
+    if not V1:
         skip("no cgroup v1 hierarchy in this guest")
     scene = Scene(network=0)
     for port in (CLOSED, SLOW, OLD):
@@ -32,17 +34,18 @@ def setup():
     inside = scene.client(comm="inside")
     v1("app-v1", inside.pid)
     # in use, it takes the place of the v2 cgroup in each new socket on 5.10
-    os.makedirs("/sys/fs/cgroup/net_cls,net_prio/tagged", exist_ok=True)
-    with open("/sys/fs/cgroup/net_cls,net_prio/tagged/net_cls.classid", "w") as file:
-        file.write("0x100001")
-    with open("/sys/fs/cgroup/net_cls,net_prio/tagged/cgroup.procs", "w") as file:
-        file.write(str(scene.victim.pid))
+    if os.path.ismount(NET_CLS):
+        os.makedirs(f"{NET_CLS}/tagged", exist_ok=True)
+        with open(f"{NET_CLS}/tagged/net_cls.classid", "w") as file:
+            file.write("0x100001")
+        with open(f"{NET_CLS}/tagged/cgroup.procs", "w") as file:
+            file.write(str(scene.victim.pid))
 
 
 def teardown():
     if scene:
         scene.close()
-        for path in (f"{V1}/app-v1/below", f"{V1}/app-v1", "/sys/fs/cgroup/net_cls,net_prio/tagged"):
+        for path in (f"{V1}/app-v1/below", f"{V1}/app-v1", f"{NET_CLS}/tagged"):
             if os.path.isdir(path):
                 os.rmdir(path)
 
