@@ -179,6 +179,7 @@ struct chaos_totals {
 	__u64 decisions;      /* times the matcher ran: new connections, and old ones after a change */
 	__u64 unowned;	      /* connections whose owner could not be told */
 	__u64 events_dropped; /* events that found no room */
+	__u64 learned;	      /* addresses that DNS answers gave for names of the rules */
 };
 
 /* Which rules are in force until when; the kernel looks for the first interval whose end lies ahead. */
@@ -219,6 +220,38 @@ struct chaos_cgroup_key {
 struct chaos_address_key {
 	__u32 prefix_len; /* bits of address that count, 96 more than IPv4's own */
 	__u8 address[16];
+};
+
+/*
+ * Host names of rules, exact ones and `*.suffix`: a name as DNS and TLS send it, in lower case, is turned around, so that
+ * the longest prefix is the closest pattern. An exact name ends with a NUL, the suffix of a `*` with a dot.
+ *
+ *	api.openai.com    "moc.ianepo.ipa\0"
+ *	*.openai.com      "moc.ianepo."
+ */
+#define CHAOS_NAME_LEN 256 /* 253 characters of a name and its NUL */
+struct chaos_name_key {
+	__u32 prefix_len; /* bits */
+	__u8 reversed[CHAOS_NAME_LEN];
+};
+
+/* A name of the rules by number; chaos_name_sets leads to the rules. */
+#define CHAOS_MAX_NAMES 8192
+#define CHAOS_NAME_OPEN 0	/* nobody knows yet; a connection has not said */
+#define CHAOS_NAME_OTHER 0xffff /* none that a rule asks for */
+
+/*
+ * What an address was last asked for as, by one process (as programs connect right after they asked) or by anyone (pid 0).
+ * An address of many names, as at a CDN, is known by process.
+ */
+struct chaos_learned_key {
+	__u8 address[16];
+	__u32 pid;
+};
+struct chaos_learned {
+	__u64 until_ns;
+	__u32 name; /* number, or CHAOS_NAME_OTHER */
+	__u32 pad;
 };
 
 /*
@@ -290,7 +323,7 @@ struct chaos_sock {
 
 	__u8 waits;		   /* packets lost while their device was being prepared */
 	__u8 after_ccs;		   /* TLS: a ChangeCipherSpec left in a segment of its own */
-	__u8 pad[2];
+	__u16 name;		   /* that the client asked for, once its first payload has left: see CHAOS_NAME_OPEN */
 };
 
 /* What the payload of a connection looks like: decides what begins a request. */
@@ -398,6 +431,9 @@ struct chaos_knobs {
 	__u32 wildcard[CHAOS_DIM_COUNT];    /* sets */
 	__u32 kind[CHAOS_KIND_COUNT];	    /* sets, by protocol * CHAOS_SIDE_COUNT + side */
 	__u32 everything;		    /* the set of all rules */
+	__u32 nothing;			    /* the empty set */
+	__u32 named;			    /* the set of rules that ask for host names */
+	__u32 names;			    /* 1: there are such */
 };
 
 _Static_assert(sizeof(struct chaos_vector) == 128, "chaos_vector");
@@ -409,5 +445,8 @@ _Static_assert(sizeof(struct chaos_verdict) == 64, "chaos_verdict");
 _Static_assert(CHAOS_FAULT_COUNT <= 16, "chaos_verdict.decided");
 _Static_assert(sizeof(struct chaos_sock) == 152, "chaos_sock");
 _Static_assert(sizeof(struct chaos_flow_key) == 32, "chaos_flow_key");
+_Static_assert(sizeof(struct chaos_name_key) == 260, "chaos_name_key");
+_Static_assert(sizeof(struct chaos_learned_key) == 20, "chaos_learned_key");
+_Static_assert(sizeof(struct chaos_learned) == 16, "chaos_learned");
 
 #endif

@@ -117,6 +117,7 @@ static always void begin_connection(struct chaos_sock *s)
 	s->sent = 0;
 	s->waits = 0;
 	s->after_ccs = 0;
+	s->name = CHAOS_NAME_OPEN;
 	s->stream = CHAOS_STREAM_UNKNOWN;
 	s->answers_seen = s->answers;
 }

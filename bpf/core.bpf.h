@@ -65,6 +65,9 @@ struct {
 	__type(value, __u32);
 } chaos_hosts __weak SEC(".maps");
 MAP(BPF_MAP_TYPE_ARRAY, chaos_ports, __u32, __u32, 65536);
+MAP(BPF_MAP_TYPE_ARRAY, chaos_name_sets, __u32, __u32, CHAOS_MAX_NAMES);	 /* by number of a name */
+MAP(BPF_MAP_TYPE_HASH, chaos_resolved, __u8[16], __u32, CHAOS_MAX_NAMES); /* addresses of names, at load */
+MAP(BPF_MAP_TYPE_LRU_HASH, chaos_learned, struct chaos_learned_key, struct chaos_learned, 32768);
 
 MAP(BPF_MAP_TYPE_HASH, chaos_devices, struct chaos_device_key, __u32, 16384);
 MAP(BPF_MAP_TYPE_HASH, chaos_netns, __u64, __u32, 4096); /* prepared, or reported */
@@ -147,6 +150,7 @@ struct flow {
 	__u8 side;
 	__u8 spared;
 	__u8 any_peer; /* the peer is not known: would any do? */
+	__u16 name;    /* of the server, or CHAOS_NAME_OPEN */
 };
 
 static always void map_ipv4(__u8 *to, __u32 address)
@@ -265,6 +269,42 @@ static always const struct chaos_vector *port_rules(const struct flow *f)
 }
 
 /*
+ * The name by which a server is known from its address: that of the last DNS answer that this process got, else the last
+ * that anyone got, else what it was when the rules were loaded.
+ */
+static always __u32 name_of_address(struct flow *f, struct chaos_owner *owner)
+{
+	struct chaos_learned_key key = { .pid = owner->pid };
+	struct chaos_learned *learned;
+	__u64 now = now_ns();
+	__u32 *resolved;
+
+	__builtin_memcpy(key.address, f->side == CHAOS_SIDE_SERVER ? f->local : f->peer, sizeof(key.address));
+	learned = bpf_map_lookup_elem(&chaos_learned, &key);
+	if (learned && learned->until_ns > now)
+		return learned->name;
+	key.pid = 0;
+	learned = bpf_map_lookup_elem(&chaos_learned, &key);
+	if (learned && learned->until_ns > now)
+		return learned->name;
+	resolved = bpf_map_lookup_elem(&chaos_resolved, key.address);
+	return resolved ? *resolved : CHAOS_NAME_OTHER;
+}
+
+/* The rules for the server's name, which hold whatever those for its address say. */
+static always const struct chaos_vector *name_rules(struct flow *f, struct chaos_owner *owner)
+{
+	__u32 name = f->name, *found = NULL;
+
+	if (knobs.names && !f->any_peer) {
+		if (name == CHAOS_NAME_OPEN)
+			name = name_of_address(f, owner);
+		found = bpf_map_lookup_elem(&chaos_name_sets, &name);
+	}
+	return set_of(found, knobs.nothing);
+}
+
+/*
  * The present interval of the schedule: the first that ends after `now`. NULL: the last has passed. How many there are
  * comes from a map: a number known at load would have the verifier follow every path of the search tree.
  */
@@ -313,7 +353,8 @@ static always bool look_up(struct matcher *m, struct flow *f, struct chaos_owner
 	m->by[CHAOS_DIM_USER] = set_of(bpf_map_lookup_elem(&chaos_users, &owner->uid), knobs.wildcard[CHAOS_DIM_USER]);
 	m->by[CHAOS_DIM_ADDRESS] = host_rules(f);
 	m->by[CHAOS_DIM_PORT] = port_rules(f);
-	return m->kind && m->by[CHAOS_DIM_PID] && m->by[CHAOS_DIM_CGROUP] && m->by[CHAOS_DIM_COMM] &&
+	m->name = knobs.names ? name_rules(f, owner) : m->by[CHAOS_DIM_ADDRESS];
+	return m->kind && m->name && m->by[CHAOS_DIM_PID] && m->by[CHAOS_DIM_CGROUP] && m->by[CHAOS_DIM_COMM] &&
 	       m->by[CHAOS_DIM_USER] && m->by[CHAOS_DIM_ADDRESS] && m->by[CHAOS_DIM_PORT];
 }
 
@@ -323,6 +364,7 @@ static always void choose(struct flow *f, struct chaos_owner *owner, struct choi
 	struct chaos_finished *finished;
 	__u32 zero = 0, found_at = 0;
 	__u64 ever = 0, found = 0;
+	const struct chaos_vector *later;
 	struct matcher m;
 
 	choice->rule = CHAOS_NO_RULE;
@@ -331,11 +373,19 @@ static always void choose(struct flow *f, struct chaos_owner *owner, struct choi
 	interval = interval_at(now_ns());
 	if (!finished || !interval || !look_up(&m, f, owner))
 		return;
+	/* A client's first payload may tell another name than the address does: until then any rule with names may match. */
+	later = m.name;
+	if (knobs.names && f->name == CHAOS_NAME_OPEN && f->protocol == CHAOS_TCP && f->side == CHAOS_SIDE_CLIENT)
+		later = set_of(NULL, knobs.named);
+	if (!later)
+		return;
 	for (__u64 w = 0; w < CHAOS_WORDS && w < knobs.words; w++) {
 		const __u64 at = w & (CHAOS_WORDS - 1); /* 6.1 loses the bound of a loop that clang rewrote */
 		__u64 word = match_word(&m, at);
 
 		ever |= word;
+		if (knobs.names)
+			ever |= match_word_named(&m, later, at);
 		found = word & interval->active.word[at] & ~finished->rules.word[at];
 		found_at = w;
 		if (found)

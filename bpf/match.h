@@ -20,16 +20,22 @@
 struct matcher {
 	const struct chaos_vector *by[CHAOS_DIM_COUNT];
 	const struct chaos_vector *kind; /* protocol and side */
+	const struct chaos_vector *name; /* a host's name allows these as well as its address does */
 };
 
-/* Rules of word `w` that match, whatever the time. */
-MATCH_INLINE __u64 match_word(const struct matcher *m, unsigned long long w)
+/* Rules of word `w` that match, whatever the time, if the host's name allowed those of `name`. */
+MATCH_INLINE __u64 match_word_named(const struct matcher *m, const struct chaos_vector *name, unsigned long long w)
 {
 	__u64 word = m->kind->word[w];
 
 	for (int d = 0; d < CHAOS_DIM_COUNT; d++)
-		word &= m->by[d]->word[w];
+		word &= m->by[d]->word[w] | (d == CHAOS_DIM_ADDRESS ? name->word[w] : 0);
 	return word;
+}
+
+MATCH_INLINE __u64 match_word(const struct matcher *m, unsigned long long w)
+{
+	return match_word_named(m, m->name, w);
 }
 
 /* Position of the lowest bit of a word that is not 0, by a de Bruijn sequence: no branch for the verifier to follow. */

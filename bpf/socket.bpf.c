@@ -4,6 +4,7 @@
  * it arrives (cgroup_skb at the root cgroup).
  *
  *	known flow that no rule names?     one look-up, out
+ *	an answer of DNS?                  it teaches addresses, where rules name hosts
  *	whose is it, which rule?           kept with the socket (verdict), or in chaos_flows for sockets with many peers
  *	drop, and the kinds of silence     leaving: marked, tc loses it; arriving: never reaches the socket
  *	reset                              leaving: marked, tc answers it; arriving: device.bpf.c has seen it before us
@@ -14,6 +15,7 @@
 #include "bpf/damage.bpf.h"
 #include "bpf/loss.bpf.h"
 #include "bpf/silence.bpf.h"
+#include "bpf/name.bpf.h"
 
 #define PASS 1
 #define DROP 0
@@ -478,6 +480,9 @@ static always int connection_packet(struct __sk_buff *skb, struct bpf_sock *sk, 
 	flow_of_sock(&c->f, sk);
 	if (s->listener)
 		leave_listener(s, &c->f);
+	if (knobs.names && leaves && s->name == CHAOS_NAME_OPEN && s->side == CHAOS_SIDE_CLIENT)
+		settle_name(skb);
+	c->f.name = s->name;
 	if (!verdict_holds(v))
 		choose_verdict(&c->f, &s->owner, v);
 	if (v->rule == CHAOS_NO_RULE)
@@ -560,6 +565,8 @@ static always int packet(struct __sk_buff *skb, bool leaves)
 	s = sock_state(sk);
 	if (!s)
 		return PASS;
+	if (knobs.names && !leaves && (sk->protocol == IPPROTO_UDP || sk->dst_port == bpf_htons(DNS_PORT)))
+		hear_answer(skb);
 	if (s->verdict.generation == knobs.generation && s->verdict.valid_until_ns == ~0ULL && !s->listener)
 		return PASS; /* nearly all packets of nearly all connections */
 	if (sk->protocol != IPPROTO_TCP && sk->protocol != IPPROTO_UDP)

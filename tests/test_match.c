@@ -29,11 +29,11 @@ Test(match, lowest_bit_whatever_lies_above)
 
 /* ---- match_word ---- */
 
-static struct chaos_vector all, some[CHAOS_DIM_COUNT + 1];
+static struct chaos_vector all, none, some[CHAOS_DIM_COUNT + 1];
 
 static struct matcher matcher_of_all(void)
 {
-	struct matcher m = { .kind = &all };
+	struct matcher m = { .kind = &all, .name = &none };
 
 	memset(&all, 0xff, sizeof(all));
 	for (int d = 0; d < CHAOS_DIM_COUNT; d++)
@@ -68,6 +68,21 @@ Test(match, what_one_dimension_denies_is_denied)
 	}
 	cr_expect_eq(match_word(&m, 3), ~0ULL << CHAOS_DIM_COUNT);
 	cr_expect_eq(match_word(&m, 4), ~0ULL);
+}
+
+/* A rule that asks for hosts is allowed by the address or by the name; by nothing else. */
+Test(match, a_name_stands_beside_the_address)
+{
+	struct matcher m = matcher_of_all();
+
+	m.by[CHAOS_DIM_ADDRESS] = &some[0];
+	m.by[CHAOS_DIM_PORT] = &some[1];
+	m.name = &some[2];
+	some[0].word[2] = 0x0f;
+	some[1].word[2] = 0x3c;
+	some[2].word[2] = 0xf0;
+	cr_expect_eq(match_word(&m, 2), 0x3c);
+	cr_expect_eq(match_word_named(&m, &none, 2), 0x0c);
 }
 
 /* ---- patterns, written by hand ---- */

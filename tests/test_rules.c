@@ -755,15 +755,66 @@ Test(rules, wrong_endpoints)
 	EXPECT_WRONG(cases);
 }
 
+Test(rules, host_names)
+{
+	static const struct {
+		const char *written, *name;
+		bool suffix;
+	} cases[] = {
+		{ "API.OpenAI.com", "api.openai.com", false }, { "api.openai.com.", "api.openai.com", false },
+		{ "'*.ML.internal'", "ml.internal", true },    { "localhost", "localhost", false },
+		{ "_srv.a-b.c", "_srv.a-b.c", false },         { "'*.x'", "x", true },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char *source = format(MATCH("{ hosts: [10.0.0.7, %s] }"), cases[i].written);
+		struct rules *rules = parse(source);
+		const struct endpoint *endpoint = &rules->rules[0].match.endpoint;
+
+		cr_assert_eq(endpoint->names_count, 1);
+		cr_expect_eq(endpoint->hosts_count, 1);
+		cr_expect_str_eq(endpoint->names[0].name, cases[i].name);
+		cr_expect_eq(endpoint->names[0].suffix, cases[i].suffix, "%s", cases[i].written);
+		rules_free(rules);
+		free(source);
+	}
+}
+
+/* What an endpoint's names and a rule's have in common. */
+Test(rules, host_names_are_narrowed)
+{
+	struct rules *rules = parse("version: 1\nendpoints: { v: { hosts: ['*.a.test', b.test, c.test] } }\n"
+				    "rules: [ { name: a, match: { endpoint: v, hosts: ['*.test', x.a.test, '*.x.a.test'] }, "
+				    "fault: { drop: true }, duration: 1m } ]\n");
+	const struct endpoint *endpoint = &rules->rules[0].match.endpoint;
+	static const char *const names[] = { "x.a.test", "x.a.test", "a.test", "b.test", "c.test" };
+
+	cr_assert_eq(endpoint->names_count, 5);
+	for (size_t i = 0; i < 5; i++)
+		cr_expect_str_eq(endpoint->names[i].name, names[i]);
+	cr_expect(!endpoint->names[0].suffix && endpoint->names[1].suffix && endpoint->names[2].suffix);
+	rules_free(rules);
+}
+
 Test(rules, wrong_hosts)
 {
 	static const struct wrong cases[] = {
-		{ MATCH("{ hosts: api.openai.com }"),
-		  "t:4:19: host names are not supported yet: 'api.openai.com'; write addresses" },
-		{ MATCH("{ hosts: [10.0.0.1, '*.ml.internal'] }"),
-		  "t:4:30: host names are not supported yet: '*.ml.internal'; write addresses" },
-		{ MATCH("{ hosts: localhost }"),
-		  "t:4:19: host names are not supported yet: 'localhost'; write addresses: [127.0.0.1, \"::1\"]" },
+		{ MATCH("{ hosts: 'api*.openai.com' }"), "t:4:19: invalid host name 'api*.openai.com': a '*' stands in front "
+							 "of a dot and nowhere else: '*.example.com'" },
+		{ MATCH("{ hosts: '*' }"), "t:4:19: invalid host name '*': a '*' stands in front of a dot and nowhere else: "
+					   "'*.example.com'" },
+		{ MATCH("{ hosts: '*.' }"),
+		  "t:4:19: invalid host name '*.': a '*' stands in front of a name: '*.example.com'" },
+		{ MATCH("{ hosts: a..b }"), "t:4:19: invalid host name 'a..b': a name has something between its dots" },
+		{ MATCH("{ hosts: -a.b }"), "t:4:19: invalid host name '-a.b': no part of a name begins or ends with '-'" },
+		{ MATCH("{ hosts: b\303\274cher.test }"),
+		  "t:4:19: invalid host name 'b\303\274cher.test': write it as DNS has it (xn--...)" },
+		{ MATCH("{ hosts: a23456789a23456789a23456789a23456789a23456789a23456789a23456789b.b }"),
+		  "t:4:19: invalid host name 'a23456789a23456789a23456789a23456789a23456789a23456789a23456789b.b': a part of a "
+		  "name has at most 63 characters" },
+		{ "version: 1\nendpoints: { v: { hosts: '*.a.test' } }\n"
+		  "rules: [ { name: a, match: { endpoint: v, hosts: b.test } } ]\n",
+		  "t:3:50: endpoint 'v' has none of these hosts" },
 		{ MATCH("{ hosts: 10.0.0.7/16 }"),
 		  "t:4:19: host '10.0.0.7/16' has bits set beyond its prefix; the network is 10.0.0.0/16" },
 		{ MATCH("{ hosts: 2001:db8::1/32 }"),
@@ -791,20 +842,20 @@ Test(rules, wrong_hosts)
 		{ MATCH("{ hosts: '2001:0db8:0000:0000:0000:0000:0000:0000:0000:0000:0000:0000' }"),
 		  "t:4:19: invalid host '2001:0db8:0000:0000:0000:0000:0000:0000:0000:0000:0000:0000', expected an "
 		  "IPv4 or IPv6 "
-		  "address, or a network such as 10.1.0.0/16" },
+		  "address, a network such as 10.1.0.0/16, or a name" },
 		{ MATCH("{ hosts: 10.0.0 }"),
-		  "t:4:19: invalid host '10.0.0', expected an IPv4 or IPv6 address, or a network such as 10.1.0.0/16" },
+		  "t:4:19: invalid host '10.0.0', expected an IPv4 or IPv6 address, a network such as 10.1.0.0/16, or a name" },
 		{ MATCH("{ hosts: 10.0.0.010 }"), "t:4:19: invalid host '10.0.0.010', expected an IPv4 or IPv6 "
-						  "address, or a network such as 10.1.0.0/16" },
+						  "address, a network such as 10.1.0.0/16, or a name" },
 		{ MATCH("{ hosts: 10.0.0.256 }"), "t:4:19: invalid host '10.0.0.256', expected an IPv4 or IPv6 "
-						  "address, or a network such as 10.1.0.0/16" },
+						  "address, a network such as 10.1.0.0/16, or a name" },
 		{ MATCH("{ hosts: http://a/ }"), "t:4:19: invalid host 'http://a/', expected an IPv4 or IPv6 address, "
-						 "or a network such as 10.1.0.0/16" },
+						 "a network such as 10.1.0.0/16, or a name" },
 		{ MATCH("{ hosts: { a: 1 } }"),
-		  "t:4:19: 'hosts' is a map, expected an IPv4 or IPv6 address, or a network such as 10.1.0.0/16" },
+		  "t:4:19: 'hosts' is a map, expected an IPv4 or IPv6 address, a network such as 10.1.0.0/16, or a name" },
 		{ MATCH("{ hosts: [] }"), "t:4:19: 'hosts' is an empty list" },
 		{ MATCH("{ hosts: [[10.0.0.1]] }"),
-		  "t:4:20: 'hosts' is a list, expected an IPv4 or IPv6 address, or a network such as 10.1.0.0/16" },
+		  "t:4:20: 'hosts' is a list, expected an IPv4 or IPv6 address, a network such as 10.1.0.0/16, or a name" },
 	};
 
 	EXPECT_WRONG(cases);

@@ -160,6 +160,63 @@ Test(tables, a_rule_without_hosts_stands_beside_those_with_some)
 	unmake(&made);
 }
 
+/* The addresses that a name had, as names_resolve() would fill them in. */
+static void resolve(struct made *made, size_t rule, size_t name, const char *text)
+{
+	struct host_name *n = &made->rules->rules[rule].match.endpoint.names[name];
+
+	n->addresses = realloc(n->addresses, (n->addresses_count + 1) * sizeof(*n->addresses));
+	n->addresses[n->addresses_count++] = address(text);
+}
+
+static int match_name(const struct made *made, const char *name, const char *text)
+{
+	struct probe p = nobody();
+
+	p.address = address(text);
+	p.name = name;
+	return match(made, &p);
+}
+
+Test(tables, names_exact_and_below)
+{
+	struct made made = MAKE("hosts: [api.openai.com]", "hosts: ['*.openai.com']", "hosts: ['*.com', b.org]",
+				"hosts: ['*.ai.openai.com', 10.0.0.7]");
+	static const struct {
+		const char *name;
+		int rule;
+	} cases[] = {
+		{ "api.openai.com", 0 }, { "eu.api.openai.com", 1 }, { "openai.com", 2 },     { "xopenai.com", 2 },
+		{ "a.ai.openai.com", 1 }, { "b.org", 2 },	      { "a.b.org", NONE },    { "com", NONE },
+		{ "api.openai.co", NONE }, { "pi.openai.com", 1 },    { "api.openai.comx", NONE },
+	};
+
+	for (size_t i = 0; i < COUNT(cases); i++)
+		cr_expect_eq(match_name(&made, cases[i].name, "192.0.2.1"), cases[i].rule, "%s: rule %d", cases[i].name,
+			     match_name(&made, cases[i].name, "192.0.2.1"));
+	cr_expect_eq(match_name(&made, "elsewhere.test", "10.0.0.7"), 3, "the address counts beside the name");
+	unmake(&made);
+}
+
+Test(tables, addresses_that_names_had)
+{
+	struct made made = MAKE("hosts: [a.test], ports: 1", "hosts: [a.test, b.test]", "hosts: [c.test]");
+	struct error err;
+
+	resolve(&made, 0, 0, "192.0.2.7");
+	resolve(&made, 1, 0, "192.0.2.7");
+	resolve(&made, 1, 1, "2001:db8::1");
+	resolve(&made, 2, 0, "192.0.2.7");
+	tables_free(made.tables);
+	cr_assert_eq(tables_make(made.rules, made.targets, false, &made.tables, &err), 0);
+	cr_expect_eq(match_name(&made, NULL, "192.0.2.7"), 1);
+	cr_expect_eq(match_name(&made, NULL, "2001:db8::1"), 1);
+	cr_expect_eq(match_name(&made, NULL, "192.0.2.8"), NONE);
+	cr_expect_eq(match_name(&made, "c.test", "192.0.2.7"), 2, "what the connection says is better than its address");
+	cr_expect_eq(match_name(&made, "d.test", "192.0.2.7"), NONE);
+	unmake(&made);
+}
+
 Test(tables, port_ranges_and_their_edges)
 {
 	static const struct {

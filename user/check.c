@@ -183,6 +183,10 @@ static void add_notes(const struct load *load, size_t index, struct rule_plan *p
 		add_note(plan, "TCP only on this kernel");
 	if (rule->fault.faults & 1 << CHAOS_CORRUPT && m->protocols & 1 << CHAOS_UDP && m->directions == CHAOS_BOTH)
 		add_note(plan, "of UDP only what leaves is damaged");
+	if (m->endpoint.names_count && rule->fault.faults & 1 << CHAOS_REFUSE)
+		add_note(plan, "refuse happens before TLS tells the host's name: it goes by what DNS said of the address");
+	if (m->endpoint.names_count && m->protocols & 1 << CHAOS_UDP)
+		add_note(plan, "QUIC (UDP 443) is known by its address, not by its name");
 	if (load->options.only_cgroup && (target_may_come(rule) || m->pid))
 		add_note(plan, "its own %s is replaced by the command's", target_may_come(rule) ? "cgroup" : "pid");
 	if (!has[FEATURE_PIDFD_GETFD])

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "user/cmd.h"
+#include "user/explain.h"
 #include "user/log.h"
 #include "user/names.h"
 #include "user/options.h"
@@ -106,6 +107,50 @@ static void pid_or_null(struct json *json, const char *key, pid_t pid)
 		json_null(json, key);
 }
 
+static const char *address_text(const struct in6_addr *address, char *buf, size_t size)
+{
+	const struct host host = { .address = *address, .prefix_len = 128 };
+
+	return format_host(buf, size, &host);
+}
+
+static void names_json(struct json *json, const struct name_list *names)
+{
+	char text[HOST_TEXT_LEN];
+
+	json_open_array(json, "names");
+	for (size_t i = 0; i < names->count; i++) {
+		const struct name_status *name = &names->entries[i];
+
+		json_open_object(json, NULL);
+		text_or_null(json, "name", name->text);
+		json_open_array(json, "addresses");
+		for (size_t k = 0; k < name->addresses_count; k++)
+			json_text(json, NULL, address_text(&name->addresses[k], text, sizeof(text)));
+		json_close_array(json);
+		json_close_object(json);
+	}
+	json_close_array(json);
+}
+
+/* A few addresses of each name; --json has them all. */
+static void print_names(const struct name_list *names)
+{
+	const size_t shown = 4;
+	char text[HOST_TEXT_LEN];
+
+	for (size_t i = 0; i < names->count; i++) {
+		const struct name_status *name = &names->entries[i];
+
+		printf("%s: ", name->text[0] ? name->text : "several names");
+		for (size_t k = 0; k < name->addresses_count && k < shown; k++)
+			printf("%s%s", k ? ", " : "", address_text(&name->addresses[k], text, sizeof(text)));
+		if (name->addresses_count > shown)
+			printf(" and %zu more", name->addresses_count - shown);
+		puts(name->addresses_count ? "" : "no address yet");
+	}
+}
+
 void status_json(struct json *json, const struct status *status)
 {
 	struct table *table = status_table(status);
@@ -129,6 +174,7 @@ void status_json(struct json *json, const struct status *status)
 	json_count(json, "events", status->events);
 	json_count(json, "events_dropped", status->totals.events_dropped);
 	table_json(table, json, "rules");
+	names_json(json, &status->names);
 	json_close_object(json);
 	table_free(table);
 }
@@ -167,6 +213,7 @@ static void print_text(const struct status *status)
 	table = status_table(status);
 	table_print(table, stdout);
 	table_free(table);
+	print_names(&status->names);
 	print_tail(status);
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "user/load_internal.h"
+#include "user/resolve.h"
 
 /* Before bpf_set_retval only TCP can be refused with an errno: such a rule lets UDP be. */
 static void narrow_to_kernel(struct rules *rules, const struct features *f)
@@ -33,7 +34,8 @@ int load_compile(struct load *load, struct rules *rules, const struct load_optio
 	load->log.fd = -1;
 	load->rules = rules;
 	features_probe(&load->features);
-	ret = process_list(load->features.cgroup2_mount, &load->processes, err);
+	ret = names_resolve(rules, err);
+	ret = ret ?: process_list(load->features.cgroup2_mount, &load->processes, err);
 	ret = ret ?: targets_resolve(load->rules, &names, &load->processes, &load->targets, err);
 	if (ret)
 		return ret;

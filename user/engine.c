@@ -68,7 +68,7 @@ static unsigned int accept_args(void)
 
 static void choose_programs(struct chaos *skel, const struct tables *t, const struct features *f)
 {
-	const bool packets = t->knobs.faults != 1 << CHAOS_REFUSE || !f->has[FEATURE_SET_RETVAL];
+	const bool packets = t->knobs.faults != 1 << CHAOS_REFUSE || !f->has[FEATURE_SET_RETVAL] || t->knobs.names;
 	const bool accept = f->has[FEATURE_ACCEPT_HOOK] && has_server(t);
 	const bool hooks = f->has[FEATURE_FORK_HOOK];
 	const unsigned int args = accept ? accept_args() : 0;
@@ -102,6 +102,13 @@ static void size_maps(struct chaos *skel, const struct tables *t, const struct s
 	set_size(skel->maps.chaos_users, t->users_count);
 	set_size(skel->maps.chaos_comms, t->comms_count);
 	set_size(skel->maps.chaos_hosts, t->hosts_count);
+	set_size(skel->maps.chaos_names, t->names_count);
+	set_size(skel->maps.chaos_name_sets, t->name_sets_count);
+	set_size(skel->maps.chaos_resolved, t->resolved_count);
+	if (!t->names_count) {
+		set_size(skel->maps.chaos_learned, 1);
+		set_size(skel->maps.chaos_benches, 1);
+	}
 	if (!t->pids_count && !has_v1(t))
 		set_size(skel->maps.chaos_pids, 1);
 	if (!t->cgroups_count && !t->follows)
@@ -199,6 +206,11 @@ static int fill_maps(struct chaos *skel, const struct tables *t, const struct sc
 	err = err ?: PUT_PAIRS(skel->maps.chaos_users, t->users, t->users_count);
 	err = err ?: PUT_PAIRS(skel->maps.chaos_comms, t->comms, t->comms_count);
 	err = err ?: PUT_PAIRS(skel->maps.chaos_hosts, t->hosts, t->hosts_count);
+	err = err ?: put_array(skel->maps.chaos_name_sets, t->name_sets, sizeof(*t->name_sets), t->name_sets_count);
+	for (size_t i = 0; i < t->names_count && !err; i++)
+		err = put(skel->maps.chaos_names, &t->names[i].key, &t->names[i].number);
+	for (size_t i = 0; i < t->resolved_count && !err; i++)
+		err = put(skel->maps.chaos_resolved, &t->resolved[i].key, &t->resolved[i].number);
 	if (!err && t->patterns_count) {
 		err = put(skel->maps.chaos_patterns, &zero, &t->patterns);
 		err = err ?: put_array(skel->maps.chaos_pat_sets, t->pattern_sets, sizeof(uint32_t), CHAOS_MAX_PATTERNS);

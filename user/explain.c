@@ -131,14 +131,20 @@ static size_t shown_of(size_t count)
 	return count > SHOWN_ENTRIES + 1 ? SHOWN_ENTRIES : count;
 }
 
+/* Names first: people know hosts by them. */
 static void say_hosts(struct sentence *s, const struct endpoint *endpoint)
 {
-	size_t count = endpoint->hosts_count, shown = shown_of(count);
+	size_t names = endpoint->names_count, count = names + endpoint->hosts_count, shown = shown_of(count);
 	char host[HOST_TEXT_LEN];
 
 	for (size_t i = 0; i < shown; i++) {
-		format_host(host, sizeof(host), &endpoint->hosts[i]);
-		say(s, "%s%s", joint(i, count, " or "), host);
+		say(s, "%s", joint(i, count, " or "));
+		if (i < names) {
+			say(s, "%s%s", endpoint->names[i].suffix ? "*." : "", endpoint->names[i].name);
+			continue;
+		}
+		format_host(host, sizeof(host), &endpoint->hosts[i - names]);
+		say(s, "%s", host);
 	}
 	if (shown < count)
 		say(s, " or %zu more", count - shown);
@@ -187,7 +193,7 @@ static void say_whom(struct sentence *s, const struct match *match)
 static void say_where(struct sentence *s, const struct match *match)
 {
 	const struct endpoint *endpoint = &match->endpoint;
-	bool named = endpoint->name[0], hosts = endpoint->hosts_count, ports = endpoint->ports_count;
+	bool named = endpoint->name[0], hosts = endpoint->hosts_count + endpoint->names_count, ports = endpoint->ports_count;
 
 	if (named)
 		say(s, "%s (", endpoint->name);
@@ -224,7 +230,7 @@ static void say_ends(struct sentence *s, const struct match *match, bool respons
 	}
 	say(s, response ? " of " : " to ");
 	say_whom(s, match);
-	if (endpoint->hosts_count || endpoint->ports_count) {
+	if (endpoint->hosts_count || endpoint->names_count || endpoint->ports_count) {
 		say(s, " serving ");
 		say_where(s, match);
 	} else {

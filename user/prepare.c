@@ -62,7 +62,8 @@ static bool routes_can_be_asked(const struct rule *rule)
 {
 	const struct endpoint *e = &rule->match.endpoint;
 
-	if (rule->match.side != CHAOS_SIDE_CLIENT || !e->hosts_count || e->hosts_count > MAX_ROUTES)
+	if (rule->match.side != CHAOS_SIDE_CLIENT || !e->hosts_count || e->hosts_count > MAX_ROUTES ||
+	    e->names_count)
 		return false;
 	for (size_t i = 0; i < e->hosts_count; i++) {
 		if (e->hosts[i].prefix_len != 128)

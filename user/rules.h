@@ -20,6 +20,7 @@
 #define RULES_MAX_FILE_SIZE (1024 * 1024)
 #define RULES_MAX_DEPTH 16
 #define RULES_MAX_ENDPOINTS 256
+#define RULES_MAX_HOST_NAME 253
 #define RULES_MAX_LIST 1024 /* entries of one list: hosts, ports, ... */
 #define RULES_MAX_TEXT 511  /* bytes of one value or key */
 #define RULES_MAX_DURATION_NS (7ULL * 24 * 3600 * 1000000000ULL)
@@ -34,6 +35,18 @@ struct mark {
 struct host {
 	struct in6_addr address;
 	unsigned int prefix_len;
+	struct mark mark;
+};
+
+/*
+ * A host by name: lower case, without the dot at the end. With `suffix` it stands for every name below it: `*.ml.internal`.
+ * The addresses are filled in by names_resolve().
+ */
+struct host_name {
+	char *name;
+	bool suffix;
+	struct in6_addr *addresses; /* IPv4 in mapped form */
+	size_t addresses_count;
 	struct mark mark;
 };
 
@@ -53,7 +66,9 @@ struct endpoint {
 	char name[RULES_MAX_NAME + 1]; /* empty when written into a rule */
 	struct mark mark;
 	struct host *hosts;
-	size_t hosts_count;	       /* 0: any address */
+	size_t hosts_count;
+	struct host_name *names;       /* of hosts, too; no hosts and no names: any address */
+	size_t names_count;
 	struct port_range *ports;
 	size_t ports_count;	       /* 0: any port */
 	char preset[RULES_MAX_NAME + 1]; /* what filled in the rest, or empty */

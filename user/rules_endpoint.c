@@ -15,20 +15,8 @@ _Static_assert(RULES_MAX_KEYS <= RULES_MAX_ENDPOINTS, "the limit of a map is tha
 
 #define IPV4_MAPPED_BITS 96
 
-static const char host_expected[] = "an IPv4 or IPv6 address, or a network such as 10.1.0.0/16";
+static const char host_expected[] = "an IPv4 or IPv6 address, a network such as 10.1.0.0/16, or a name";
 static const char port_expected[] = "a port from 1 to 65535 or a range such as 9000-9010";
-
-static bool is_host_name(const char *text)
-{
-	bool letter = false;
-
-	for (; *text; text++) {
-		if (!isalnum((unsigned char)*text) && !strchr(".-_*", *text))
-			return false;
-		letter = letter || isalpha((unsigned char)*text) || *text == '*';
-	}
-	return letter;
-}
 
 /* "10.0.0.7:6333", "qdrant:6333", "[::1]:6333" */
 static bool ends_with_port(const char *text)
@@ -44,11 +32,6 @@ static int host_invalid(struct parser *p, const struct node *node)
 {
 	const char *text = node->text, *shown = show(p, text);
 
-	if (strcmp(text, "localhost") == 0)
-		return fail(p, node->mark,
-			    "host names are not supported yet: 'localhost'; write addresses: [127.0.0.1, \"::1\"]");
-	if (is_host_name(text))
-		return fail(p, node->mark, "host names are not supported yet: '%s'; write addresses", shown);
 	if (ends_with_port(text))
 		return fail(p, node->mark, "invalid host '%s', the port belongs under 'ports'", shown);
 	if (text[0] == '[')
@@ -156,11 +139,15 @@ int key_hosts(struct parser *p, const struct node *node, void *target)
 	if (err)
 		return err;
 	endpoint->hosts = calloc(count, sizeof(*endpoint->hosts));
-	if (!endpoint->hosts)
+	endpoint->names = calloc(count, sizeof(*endpoint->names));
+	if (!endpoint->hosts || !endpoint->names)
 		return out_of_memory(p);
-	endpoint->hosts_count = count;
-	for (size_t i = 0; i < count && !err; i++)
-		err = host_parse(p, &entries[i], &endpoint->hosts[i]);
+	for (size_t i = 0; i < count && !err; i++) {
+		if (entries[i].kind == NODE_TEXT && is_host_name(entries[i].text))
+			err = host_name_parse(p, &entries[i], &endpoint->names[endpoint->names_count++]);
+		else
+			err = host_parse(p, &entries[i], &endpoint->hosts[endpoint->hosts_count++]);
+	}
 	return err;
 }
 
@@ -473,10 +460,10 @@ int endpoint_narrow(struct parser *p, const struct node *node, struct endpoint *
 	if (!endpoint->hosts) {
 		endpoint->hosts = copy_array(named->hosts, named->hosts_count, sizeof(*named->hosts));
 		endpoint->hosts_count = named->hosts_count;
-		err = endpoint->hosts ? 0 : -ENOMEM;
+		err = endpoint->hosts ? names_copy(endpoint, named) : -ENOMEM;
 	} else if (named->hosts) {
-		err = hosts_narrow(endpoint, named);
-		nothing = endpoint->hosts_count ? NULL : "hosts";
+		err = hosts_narrow(endpoint, named) ?: names_narrow(endpoint, named);
+		nothing = endpoint->hosts_count + endpoint->names_count ? NULL : "hosts";
 	}
 	if (!err && !endpoint->ports) {
 		endpoint->ports = copy_array(named->ports, named->ports_count, sizeof(*named->ports));
@@ -497,5 +484,6 @@ int endpoint_narrow(struct parser *p, const struct node *node, struct endpoint *
 void endpoint_free(struct endpoint *endpoint)
 {
 	free(endpoint->hosts);
+	names_free(endpoint->names, endpoint->names_count);
 	free(endpoint->ports);
 }

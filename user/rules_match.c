@@ -280,7 +280,7 @@ static const char *const narrowing_keys[] = { "endpoint", "hosts",     "ports", 
 static bool narrows(const struct match *match)
 {
 	const struct endpoint *endpoint = &match->endpoint;
-	bool hosts = endpoint->hosts_count > 0, ports = endpoint->ports_count > 0;
+	bool hosts = endpoint->hosts_count + endpoint->names_count > 0, ports = endpoint->ports_count > 0;
 
 	for (size_t i = 0; i < endpoint->hosts_count; i++)
 		hosts = hosts &&

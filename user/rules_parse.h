@@ -109,6 +109,15 @@ int endpoint_find(struct parser *p, const struct node *node, const struct endpoi
 int endpoint_narrow(struct parser *p, const struct node *node, struct endpoint *endpoint, const struct endpoint *named);
 void endpoint_free(struct endpoint *endpoint);
 
+/* user/rules_name.c */
+
+/* Could it be meant as a name, right or wrong? */
+bool is_host_name(const char *text);
+int host_name_parse(struct parser *p, const struct node *node, struct host_name *name);
+int names_copy(struct endpoint *to, const struct endpoint *from); /* to an endpoint that has none */
+int names_narrow(struct endpoint *endpoint, const struct endpoint *named);
+void names_free(struct host_name *names, size_t count);
+
 /* user/rules_match.c, user/rules_fault.c, user/rules_time.c */
 
 int key_match(struct parser *p, const struct node *node, void *match);

@@ -268,6 +268,7 @@ int status_read(struct status **status, struct error *err)
 	} else if (!ret) {
 		ret = read_counters(record.generation, s);
 		ret = ret ?: read_schedule(record.generation, s);
+		ret = ret ?: name_list_read(record.generation, &s->names);
 		s->devices = count_devices(record.generation);
 	}
 	for (size_t i = 0; i < s->rules_count; i++) {
@@ -289,7 +290,9 @@ out:
 
 void status_free(struct status *status)
 {
-	if (status)
+	if (status) {
 		free(status->rules);
+		name_list_free(&status->names);
+	}
 	free(status);
 }

@@ -15,6 +15,7 @@
 #include "user/error.h"
 #include "user/lock.h"
 #include "user/rules.h"
+#include "user/state_names.h"
 
 enum rule_state {
 	RULE_WAITING,	/* its time has not come, or it is outside its window */
@@ -51,6 +52,7 @@ struct status {
 	struct rule_status *rules;
 	size_t rules_count;
 	size_t devices;		 /* prepared */
+	struct name_list names;	 /* of hosts in the rules */
 };
 
 /* Keeps the counters of a load that ends now, for status_read() afterwards. */

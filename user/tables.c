@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-#include "user/tables.h"
+#include "user/tables_internal.h"
 
 #include <errno.h>
 #include <math.h>
@@ -14,17 +14,6 @@
 static int no_memory(struct error *err)
 {
 	return error_set(err, -ENOMEM, EXIT_FAILED, "out of memory");
-}
-
-static void set_bit(struct chaos_vector *v, size_t rule)
-{
-	v->word[rule / 64] |= 1ULL << (rule % 64);
-}
-
-static void merge(struct chaos_vector *to, const struct chaos_vector *from)
-{
-	for (int w = 0; w < CHAOS_WORDS; w++)
-		to->word[w] |= from->word[w];
 }
 
 /* ---- rule sets: equal vectors are kept once ------------------------------------------------------------------- */
@@ -66,8 +55,7 @@ static int grow_sets(struct tables *t)
 	return 0;
 }
 
-/* Number of the set with these rules, made when it is new. */
-static int set_number(struct tables *t, const struct chaos_vector *v, uint32_t *number)
+int tables_set_number(struct tables *t, const struct chaos_vector *v, uint32_t *number)
 {
 	size_t at;
 
@@ -145,7 +133,7 @@ static void merge_entries(struct entries *e)
 /* Every entry also allows the rules that do not ask; returns the numbers in sets[], the caller's. */
 static int number_entries(struct tables *t, struct entries *e, enum chaos_dimension dimension, uint32_t **numbers)
 {
-	int err = set_number(t, &e->wildcard, &t->knobs.wildcard[dimension]);
+	int err = tables_set_number(t, &e->wildcard, &t->knobs.wildcard[dimension]);
 
 	*numbers = calloc(e->count + 1, sizeof(**numbers));
 	if (!*numbers)
@@ -154,7 +142,7 @@ static int number_entries(struct tables *t, struct entries *e, enum chaos_dimens
 		struct chaos_vector v = e->list[i].rules;
 
 		merge(&v, &e->wildcard);
-		err = set_number(t, &v, &(*numbers)[i]);
+		err = tables_set_number(t, &v, &(*numbers)[i]);
 	}
 	return err;
 }
@@ -223,7 +211,7 @@ static int make_cgroups(struct tables *t, const struct target *targets, size_t c
 		if (!t->cgroups[i].key.hierarchy)
 			continue;
 		merge(&v, &any_pid);
-		err = set_number(t, &v, &t->cgroups[i].set);
+		err = tables_set_number(t, &v, &t->cgroups[i].set);
 	}
 	free(e.list);
 	return err;
@@ -326,7 +314,7 @@ static int make_comms(struct tables *t, const struct rules *rules, struct error 
 		ret = FINISH(t, &e, CHAOS_DIM_COMM, comms);
 	for (size_t k = 0; k < t->patterns_count && !ret; k++) {
 		add_pattern(&t->patterns, k, uses[k].pattern);
-		ret = set_number(t, &uses[k].rules, &t->pattern_sets[k]);
+		ret = tables_set_number(t, &uses[k].rules, &t->pattern_sets[k]);
 	}
 	t->knobs.patterns = t->patterns_count > 0;
 	if (ret)
@@ -386,7 +374,7 @@ static int make_hosts(struct tables *t, const struct rules *rules, struct error 
 	for (size_t i = 0; i < rules->count && !ret; i++) {
 		const struct endpoint *endpoint = &rules->rules[i].match.endpoint;
 
-		if (!endpoint->hosts_count)
+		if (!endpoint->hosts_count && !endpoint->names_count)
 			set_bit(&e.wildcard, i);
 		for (size_t k = 0; k < endpoint->hosts_count && !ret; k++) {
 			struct chaos_address_key key = { .prefix_len = endpoint->hosts[k].prefix_len };
@@ -432,7 +420,7 @@ static int make_ports(struct tables *t, const struct rules *rules)
 				set_bit(&by_port[port], i);
 		}
 	}
-	err = set_number(t, &wildcard, &t->knobs.wildcard[CHAOS_DIM_PORT]);
+	err = tables_set_number(t, &wildcard, &t->knobs.wildcard[CHAOS_DIM_PORT]);
 	for (size_t port = 0; port < 65536 && !err; port++) {
 		if (port && memcmp(&by_port[port], &by_port[port - 1], sizeof(*by_port)) == 0) {
 			t->ports[port] = t->ports[port - 1];
@@ -442,7 +430,7 @@ static int make_ports(struct tables *t, const struct rules *rules)
 		struct chaos_vector v = by_port[port];
 
 		merge(&v, &wildcard);
-		err = set_number(t, &v, &t->ports[port]);
+		err = tables_set_number(t, &v, &t->ports[port]);
 	}
 	free(by_port);
 	return err;
@@ -461,7 +449,7 @@ static int make_kinds(struct tables *t, const struct rules *rules)
 			if (m->protocols & 1u << (kind / CHAOS_SIDE_COUNT) && (int)m->side == kind % CHAOS_SIDE_COUNT)
 				set_bit(&v, i);
 		}
-		err = set_number(t, &v, &t->knobs.kind[kind]);
+		err = tables_set_number(t, &v, &t->knobs.kind[kind]);
 	}
 	return err;
 }
@@ -589,7 +577,7 @@ static int make_rules(struct tables *t, const struct rules *rules, bool observe)
 	t->knobs.rules = rules->count;
 	t->knobs.arriving_ports = all_arriving_name_ports(rules);
 	t->knobs.words = (rules->count + 63) / 64;
-	return set_number(t, &all, &t->knobs.everything);
+	return tables_set_number(t, &all, &t->knobs.everything);
 }
 
 /* The inverse of the normal distribution's cumulative function, by bisection: exact enough, and run once. */
@@ -665,6 +653,8 @@ int tables_make(const struct rules *rules, const struct target *targets, bool ob
 	ret = make_comms(t, rules, err);
 	if (!ret)
 		ret = make_hosts(t, rules, err);
+	if (!ret)
+		ret = tables_make_names(t, rules, err);
 out:
 	if (ret) {
 		tables_free(t);
@@ -688,6 +678,9 @@ void tables_free(struct tables *t)
 	free(t->comms);
 	free(t->hosts);
 	free(t->ports);
+	free(t->names);
+	free(t->resolved);
+	free(t->name_sets);
 	free(t->spread);
 	free(t);
 }
@@ -733,7 +726,7 @@ static int merge_pids(struct tables *t, const struct pid_pair *before, size_t co
 		if (old == t->pids[i].set)
 			continue;
 		merge(&both, &t->sets[t->pids[i].set]);
-		err = set_number(t, &both, &t->pids[i].set);
+		err = tables_set_number(t, &both, &t->pids[i].set);
 	}
 	return err;
 }
@@ -781,6 +774,7 @@ static void process_matcher(const struct tables *t, const struct process *p, str
 	m->by[CHAOS_DIM_ADDRESS] = &t->sets[t->knobs.everything];
 	m->by[CHAOS_DIM_PORT] = &t->sets[t->knobs.everything];
 	m->kind = &t->sets[t->knobs.everything];
+	m->name = &t->sets[t->knobs.nothing];
 }
 
 void tables_process_rules(const struct tables *t, const struct process *process, struct chaos_vector *rules)
@@ -818,6 +812,7 @@ uint32_t tables_match(const struct tables *t, const struct probe *probe)
 
 	process_matcher(t, &probe->process, &comm, &m);
 	m.by[CHAOS_DIM_ADDRESS] = &t->sets[host_set(t, &probe->address)];
+	m.name = &t->sets[tables_name_set(t, probe)];
 	m.by[CHAOS_DIM_PORT] = &t->sets[t->ports[probe->port]];
 	m.kind = &t->sets[t->knobs.kind[probe->protocol * CHAOS_SIDE_COUNT + probe->side]];
 	for (int w = 0; w < CHAOS_WORDS; w++) {

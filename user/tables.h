@@ -30,6 +30,16 @@ struct comm_pair {
 };
 DEFINE_PAIR(host_pair, struct chaos_address_key);
 
+/* A pattern of names and its number; what an address was when the rules were loaded. */
+struct name_pair {
+	struct chaos_name_key key;
+	uint32_t number;
+};
+struct resolved_pair {
+	struct in6_addr key; /* mapped */
+	uint32_t number;
+};
+
 struct tables {
 	struct chaos_rule *rules;
 	struct chaos_budget *budgets;
@@ -54,6 +64,13 @@ struct tables {
 	size_t hosts_count;
 	uint32_t *ports;	/* 65536 sets */
 
+	struct name_pair *names;
+	size_t names_count;
+	struct resolved_pair *resolved;
+	size_t resolved_count;
+	uint32_t *name_sets;	/* by number; 0 is CHAOS_NAME_OPEN */
+	size_t name_sets_count;
+
 	struct chaos_patterns patterns;
 	uint32_t pattern_sets[CHAOS_MAX_PATTERNS];
 	size_t patterns_count;
@@ -65,6 +82,12 @@ struct tables {
 
 /* What a rule needs of the devices that its packets pass: a set of enum chaos_device_flag. */
 unsigned int rule_device_needs(const struct rule *rule);
+
+/*
+ * The key of a name, lower case: as it is sent, or with `suffix` as the pattern `*.name`. `name` has at most
+ * RULES_MAX_HOST_NAME characters.
+ */
+void tables_name_key(const char *name, bool suffix, struct chaos_name_key *key);
 
 /* To be freed with tables_free(). EXIT_USAGE when the rules exceed a limit (hosts, patterns). */
 int tables_make(const struct rules *rules, const struct target *targets, bool observe, struct tables **tables,
@@ -96,6 +119,7 @@ struct probe {
 	uint16_t port;
 	enum chaos_protocol protocol;
 	enum chaos_side side;
+	const char *name; /* that the connection asked for, lower case; NULL: by its address */
 };
 uint32_t tables_match(const struct tables *tables, const struct probe *probe);
 

@@ -139,8 +139,8 @@ What the language refuses is said of the word it stands in:
   $ chaosbpf inject delay=1s --port 99999 --for 1m
   chaosbpf: --port: invalid port '99999', expected a port from 1 to 65535 or a range such as 9000-9010
   [2]
-  $ chaosbpf inject delay=1s --to nowhere --for 1m
-  chaosbpf: --to: host names are not supported yet: 'nowhere'; write addresses
+  $ chaosbpf inject delay=1s --to 'now*here' --for 1m
+  chaosbpf: --to: invalid host name 'now*here': a '*' stands in front of a dot and nowhere else: '*.example.com'
   [2]
   $ chaosbpf inject delay=1s --to 10.0.0.7 --for later
   chaosbpf: --for: invalid duration 'later', expected a duration such as 500ms, 8s or 1m30s

@@ -12,6 +12,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools"))
+import nameserver  # noqa: E402
 import serve  # noqa: E402
 
 IP_RECVERR, IPV6_RECVERR = 11, 25
@@ -151,10 +152,11 @@ class Client:
             sock.bind((bind, 0))
         return sock
 
-    def open(self, host, port, timeout=20, blocking=False, tls=None, **options):
+    def open(self, host, port, timeout=20, blocking=False, tls=None, server_name=None, **options):
         """Connects. {"id", "error", "ms", "connect_error"}: the last is what connect() itself said when not blocking.
 
-        blocking=True waits in connect() as long as the kernel does, else `timeout` seconds. tls: "1.2" or "1.3".
+        blocking=True waits in connect() as long as the kernel does, else `timeout` seconds. tls: "1.2" or "1.3", with
+        server_name in the ClientHello.
         """
         sock = self.new_socket(host, **options)
         start = time.monotonic()
@@ -173,7 +175,7 @@ class Client:
                     raise OSError(code, "connect")
             sock.settimeout(timeout)
             if tls:
-                sock = self.wrap(sock, tls)
+                sock = self.wrap(sock, tls, server_name)
         except OSError as error:
             sock.close()
             return {"error": outcome(error), "ms": ms_since(start), "connect_error": said}
@@ -193,7 +195,7 @@ class Client:
             raise OSError(code, "connect")
 
     @staticmethod
-    def wrap(sock, version):
+    def wrap(sock, version, server_name=None):
         import ssl
 
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -201,7 +203,7 @@ class Client:
         context.verify_mode = ssl.CERT_NONE
         context.minimum_version = context.maximum_version = {
             "1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}[version]
-        return context.wrap_socket(sock)
+        return context.wrap_socket(sock, server_hostname=server_name)
 
     def request(self, number, path="/bytes/10", body=0, timeout=20):
         """One request on an open connection: {"error", "status", "bytes", "first_ms", "ms"}."""
@@ -341,6 +343,23 @@ class Client:
             if result["error"]:
                 break
         return times
+
+    # ---- names
+
+    def ask_name(self, server, name, kind="A", tcp=False, timeout=5):
+        """One question to the name server: read_reply(), or {"error"}."""
+        message = nameserver.question(name, kind)
+        sock = socket.socket(family_of(server), socket.SOCK_STREAM if tcp else socket.SOCK_DGRAM)
+        sock.settimeout(timeout)
+        try:
+            sock.connect((server, 53))
+            sock.sendall(nameserver.framed(message) if tcp else message)
+            reply = nameserver.read_framed(sock) if tcp else sock.recv(4096)
+            return {"error": None, **nameserver.read_reply(reply)}
+        except (OSError, EOFError) as error:
+            return {"error": outcome(error)}
+        finally:
+            sock.close()
 
     # ---- UDP
 

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What DNS answers teach (RFC 1035, section 4.1): the addresses that a name of the rules has at present, for as long as
+ * the answer says, and at least for some minutes, since programs keep addresses longer than they should.
+ *
+ * The name that counts is the one that was asked for: a chain of CNAMEs leads from it to the addresses.
+ */
+#include "bpf/name.bpf.h"
+
+#define HEADER 12
+#define FLAG_RESPONSE 0x80
+#define RCODE 0x0f
+#define TYPE_A 1
+#define TYPE_AAAA 28
+#define CLASS_IN 1
+#define POINTER 0xc0
+#define RECORD_FIXED 10 /* type, class, TTL, length */
+#define MAX_LABELS 128
+#define MAX_STEPS 256	/* records and labels of their names that are read */
+#define KEPT_AT_LEAST_S 300
+#define KEPT_AT_MOST_S (24 * 3600)
+
+/* The next label of the question's name: the byte that holds its length becomes a dot. False at the end of the name. */
+int read_label(__u32 number)
+{
+	struct bench *b = bench_of(number);
+	__u32 length;
+
+	if (!b || b->at >= b->length)
+		return 0;
+	length = byte_at(b, b->at);
+	if (!length || length >= POINTER)
+		return 0;
+	b->data[bounded(b->at, BENCH_BYTES - 1)] = '.';
+	b->at += 1 + length;
+	return 1;
+}
+
+/* Makes the question's name a dotted one, from HEADER + 1 on; its length, 0 when it is none. b->at is behind the question. */
+int read_question(__u32 number)
+{
+	struct bench *b = bench_of(number);
+	__u32 end;
+
+	if (!b)
+		return 0;
+	b->at = HEADER;
+	for (int i = 0; i < MAX_LABELS && read_label(number); i++)
+		;
+	end = b->at;
+	if (end <= HEADER + 1 || end >= b->length || byte_at(b, end))
+		return 0;
+	b->at = end + 1 + 4; /* type and class */
+	return end - HEADER - 1;
+}
+
+static always void remember(const struct bench *b, const __u8 *address, __u32 pid, __u64 until_ns)
+{
+	struct chaos_learned learned = { .until_ns = until_ns, .name = b->found };
+	struct chaos_learned_key key = { .pid = pid };
+
+	copy16(key.address, address);
+	bpf_map_update_elem(&chaos_learned, &key, &learned, BPF_ANY);
+}
+
+/*
+ * An address of the name. That another name has it as well matters only where it is a name of the rules, too: then the
+ * process that asked for the other one means the other one.
+ */
+static always void learn_address(struct bench *b, const __u8 *address, __u32 ttl)
+{
+	struct chaos_learned_key key = { .pid = 0 };
+	struct chaos_totals *totals;
+	__u64 until_ns;
+	__u32 zero = 0;
+
+	if (ttl < KEPT_AT_LEAST_S)
+		ttl = KEPT_AT_LEAST_S;
+	if (ttl > KEPT_AT_MOST_S)
+		ttl = KEPT_AT_MOST_S;
+	until_ns = now_ns() + ttl * 1000000000ULL;
+	copy16(key.address, address);
+	if (b->found == CHAOS_NAME_OTHER) {
+		if (bpf_map_lookup_elem(&chaos_learned, &key) || bpf_map_lookup_elem(&chaos_resolved, address))
+			remember(b, address, b->pid, until_ns);
+		return;
+	}
+	remember(b, address, 0, until_ns);
+	remember(b, address, b->pid, until_ns);
+	totals = bpf_map_lookup_elem(&chaos_totals, &zero);
+	if (totals)
+		count(&totals->learned);
+}
+
+/* One record, whose name ends at `at`. */
+static always void learn_record(struct bench *b, __u32 at, __u32 length)
+{
+	const __u32 type = word_at(b, at), class = word_at(b, at + 2);
+	const __u32 ttl = word_at(b, at + 4) << 16 | word_at(b, at + 6);
+	__u8 address[16] = {};
+
+	if (class != CLASS_IN)
+		return;
+	if (type == TYPE_A && length == 4) {
+		address[10] = 0xff;
+		address[11] = 0xff;
+		for (int i = 0; i < 4; i++)
+			address[12 + i] = byte_at(b, at + RECORD_FIXED + i);
+	} else if (type == TYPE_AAAA && length == 16) {
+		for (int i = 0; i < 16; i++)
+			address[i] = byte_at(b, at + RECORD_FIXED + i);
+	} else {
+		return;
+	}
+	learn_address(b, address, ttl);
+}
+
+/*
+ * The records behind the question, a label or a record at a time: each begins with a name, mostly a pointer to the one that
+ * was asked for. False when there is nothing left to read. What it remembers lies on the bench, so that the verifier need
+ * not follow what one step leaves to the next.
+ */
+int read_answer(__u32 number)
+{
+	struct bench *b = bench_of(number);
+	__u32 at, c, length;
+
+	if (!b || !b->left)
+		return 0;
+	at = b->at;
+	if (at + RECORD_FIXED + 1 > b->length)
+		return 0;
+	c = byte_at(b, at);
+	if (c && c < POINTER) {
+		b->at = at + 1 + c;
+		return 1;
+	}
+	at += c ? 2 : 1;
+	length = word_at(b, at + 8);
+	if (at + RECORD_FIXED + length > b->length)
+		return 0;
+	learn_record(b, at, length);
+	b->at = at + RECORD_FIXED + length;
+	b->left--;
+	return 1;
+}
+
+/* One message, of which `pid` is told. */
+int learn_answer(struct __sk_buff *skb, __u32 offset, __u32 length, __u32 pid)
+{
+	struct bench *b;
+	__u32 number;
+	int name_length;
+
+	if (!knobs.names)
+		return 0;
+	number = enter_bench();
+	b = bench_of(number);
+	if (!b || length < HEADER + 1 || !load_bench(skb, b, offset, length))
+		goto out;
+	if (!(byte_at(b, 2) & FLAG_RESPONSE) || byte_at(b, 3) & RCODE || word_at(b, 4) != 1)
+		goto out;
+	name_length = read_question(number);
+	if (!name_length)
+		goto out;
+	b->pid = pid;
+	b->left = word_at(b, 6);
+	b->found = match_name(number, HEADER + 1, name_length);
+	for (int i = 0; i < MAX_STEPS && read_answer(number); i++)
+		;
+out:
+	leave_bench();
+	return 0;
+}
+
+int hear_answer(struct __sk_buff *skb)
+{
+	struct packet p = {};
+	struct chaos_sock *s;
+	struct bpf_sock *sk;
+	__u32 front = 0;
+
+	s = state_of_packet(skb, &sk);
+	if (!knobs.names || !s || !parse(skb, &p, 0) || p.source_port != DNS_PORT)
+		return 0;
+	if (p.protocol == CHAOS_TCP)
+		front = 2; /* the length of the message */
+	if (p.payload > front)
+		learn_answer(skb, p.payload_offset + front, p.payload - front, s->owner.pid);
+	return 0;
+}

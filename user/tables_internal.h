@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What the files user/tables*.c share, for nobody else. */
+#ifndef USER_TABLES_INTERNAL_H
+#define USER_TABLES_INTERNAL_H
+
+#include "user/tables.h"
+
+static inline void set_bit(struct chaos_vector *v, size_t rule)
+{
+	v->word[rule / 64] |= 1ULL << (rule % 64);
+}
+
+static inline void merge(struct chaos_vector *to, const struct chaos_vector *from)
+{
+	for (int w = 0; w < CHAOS_WORDS; w++)
+		to->word[w] |= from->word[w];
+}
+
+/* Number of the set with these rules, made when it is new. 0 or -ENOMEM. */
+int tables_set_number(struct tables *t, const struct chaos_vector *v, uint32_t *number);
+
+int tables_make_names(struct tables *t, const struct rules *rules, struct error *err);
+
+/* The set that a connection's name leads to: the longest pattern that fits; without a name, what its address was. */
+uint32_t tables_name_set(const struct tables *t, const struct probe *probe);
+
+#endif

@@ -1,0 +1,155 @@
+#!/usr/bin/python3
+# timeout: 120
+"""Hosts by name: what DNS teaches, what /etc/hosts said at load, and the name in a TLS ClientHello."""
+import os
+import tempfile
+
+import chaos
+import place
+from case import alone, check_counters, check_equal, expect, main, only_in_a_guest, part
+from nameserver import NameServer
+from scene import VICTIM, Scene
+from worker import Worker
+
+SERVER = "127.0.0.53"
+LEARN, SHARED, TLS, PLAIN = 7301, 7302, 7303, 7304
+HIT = "ENETUNREACH"
+
+scene = names = None
+
+
+def setup():
+    global scene, names
+    scene = Scene(network=0)
+    names = Worker(NameServer, cgroup="case/server", comm="names")
+    names.listen(SERVER)
+    for host in ("127.0.9.1", "127.0.9.2", "127.0.9.3", "127.0.9.4", "127.0.9.5", "127.0.9.6"):
+        for port in (LEARN, SHARED, PLAIN):
+            scene.near.listen(host, port)
+    scene.near.listen("::1", LEARN)
+    scene.near.listen("127.0.9.7", TLS, "tls")
+    names.tell("a.learn.test", ["127.0.9.1", "::1"])
+    names.tell("deep.er.learn.test", ["127.0.9.2"], chain=["x.cdn.test", "y.cdn.test"])
+    names.tell("plain.learn.test", ["127.0.9.3"], compress=False)
+    names.tell("tcp.learn.test", ["127.0.9.4"])
+    names.tell("learn.test", ["127.0.9.5"])
+    names.tell("notlearn.test", ["127.0.9.5"])
+    names.tell("one.shared.test", ["127.0.9.6"])
+    names.tell("other.test", ["127.0.9.6"])
+
+
+def by_name(name, hosts, port, fault, **keys):
+    return chaos.rule(name, {"hosts": hosts, "ports": [port], "cgroup": VICTIM, "protocol": "tcp"}, fault, **keys)
+
+
+def rules():
+    return [by_name("learn", ["*.learn.test"], LEARN, {"refuse": "unreachable"}),
+            by_name("shared", ["*.shared.test"], SHARED, {"refuse": "unreachable"}),
+            by_name("tls", ["*.wide.test", "*.tls.test"], TLS, {"reset": True}),
+            by_name("mixed", ["*.nobody.test", "127.0.9.1"], PLAIN, {"refuse": "unreachable"})]
+
+
+def connect(worker, host, port):
+    return worker.connects(host, port, 1)[0]
+
+
+@part
+def answers_teach():
+    """A wildcard has no address before somebody asks; UDP, TCP, IPv6, chains, with and without compression."""
+    for host, name, kind, tcp in (("127.0.9.1", "A.Learn.test", "A", False), ("::1", "a.learn.test", "AAAA", False),
+                                  ("127.0.9.2", "deep.er.learn.test", "A", False),
+                                  ("127.0.9.3", "plain.learn.test", "A", False),
+                                  ("127.0.9.4", "tcp.learn.test", "A", True)):
+        check_equal(connect(scene.victim, host, LEARN), None, f"{name}: before it was asked for")
+        answer = scene.victim.ask_name(SERVER, name, kind, tcp)
+        check_equal(answer.get("addresses"), [host], f"{name}: the answer")
+        check_equal(connect(scene.victim, host, LEARN), HIT, f"{name}: after the answer")
+        check_equal(connect(scene.neighbour, host, LEARN), None, f"{name}: the neighbour")
+        expect("learn", 1)
+
+
+@part
+def status_tells():
+    """What each name stands for at present."""
+    stands = {one["name"]: one["addresses"] for one in chaos.status().all["names"]}
+    check_equal(sorted(stands), ["*.learn.test", "*.nobody.test", "*.shared.test", "*.tls.test", "*.wide.test"], "names")
+    check_equal(sorted(stands["*.learn.test"]), ["127.0.9.1", "127.0.9.2", "127.0.9.3", "127.0.9.4", "::1"],
+                "what *.learn.test stands for")
+
+
+@part
+def only_below():
+    """`*.learn.test` is neither learn.test itself nor notlearn.test."""
+    for name in ("learn.test", "notlearn.test"):
+        check_equal(scene.victim.ask_name(SERVER, name)["addresses"], ["127.0.9.5"], f"{name}: the answer")
+        check_equal(connect(scene.victim, "127.0.9.5", LEARN), None, name)
+
+
+@part
+def whoever_asked():
+    """What somebody else asked for counts as well: a resolver is a process of its own."""
+    scene.neighbour.ask_name(SERVER, "one.shared.test")
+    check_equal(connect(scene.victim, "127.0.9.6", SHARED), HIT, "the victim, which did not ask itself")
+    expect("shared", 1)
+
+
+@part
+def the_name_asked_for_last():
+    """Two names of one address: the one that this process asked for last is meant."""
+    for name, met in (("one.shared.test", HIT), ("other.test", None), ("one.shared.test", HIT)):
+        scene.victim.ask_name(SERVER, name)
+        check_equal(connect(scene.victim, "127.0.9.6", SHARED), met, name)
+        if met:
+            expect("shared", 1)
+
+
+@part
+def client_hello():
+    """One address, several hosts: the name that TLS asks for decides, whatever DNS said."""
+    for version in ("1.2", "1.3"):
+        for name, met in (("api.tls.test", "ECONNRESET"), ("A.B.wide.test", "ECONNRESET"), ("other.test", None),
+                          ("tls.test", None), (None, None)):
+            got = scene.victim.open("127.0.9.7", TLS, tls=version, server_name=name)
+            check_equal(got["error"], met, f"TLS {version}, {name}: the victim")
+            if met:
+                expect("tls", 1)
+            else:
+                check_equal(scene.victim.request(got["id"])["error"], None, f"TLS {version}, {name}: a request")
+        check_equal(scene.neighbour.open("127.0.9.7", TLS, tls=version, server_name="api.tls.test")["error"], None,
+                    f"TLS {version}: the neighbour")
+
+
+@part
+def names_and_addresses():
+    """A rule with both: the address counts without any name."""
+    check_equal(connect(scene.victim, "127.0.9.1", PLAIN), HIT, "the address")
+    check_equal(connect(scene.victim, "127.0.9.2", PLAIN), None, "another address")
+    expect("mixed", 1)
+
+
+@alone
+def resolved_at_load():
+    """/etc/hosts is asked when the rules are loaded; a name that it lacks is an error, and nothing is loaded."""
+    only_in_a_guest("changes /etc/hosts")
+    with tempfile.NamedTemporaryFile("w", suffix=".hosts") as hosts:
+        hosts.write("127.0.0.1 localhost\n127.0.9.2 fixed.test\n::1 fixed.test\n")
+        hosts.flush()
+        os.chmod(hosts.name, 0o644)
+        open("/etc/hosts", "a").close()
+        place.run("mount", "--bind", hosts.name, "/etc/hosts")
+        try:
+            chaos.load(by_name("fixed", ["fixed.test"], LEARN, {"refuse": "unreachable"}))
+            for host, met in (("127.0.9.2", HIT), ("::1", HIT), ("127.0.9.4", None)):
+                check_equal(connect(scene.victim, host, LEARN), met, host)
+            expect("fixed", 2)
+            check_equal(chaos.status().all["names"], [{"name": "fixed.test", "addresses": ["127.0.9.2", "::1"]}],
+                        "names in status")
+            check_counters()
+            chaos.stop()
+            chaos.load(by_name("lost", ["missing.fixed.test"], LEARN, {"refuse": "unreachable"}), expect=1)
+            check_equal(chaos.status().all["rules"], [], "rules after a name that does not resolve")
+        finally:
+            place.run("umount", "/etc/hosts")
+
+
+main(setup, lambda: scene and scene.close(), rules)
