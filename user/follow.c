@@ -7,11 +7,13 @@
 #include <unistd.h>
 
 #include "user/cgroup_tree.h"
+#include "user/clock.h"
 #include "user/load_internal.h"
 
 #define SECOND_NS 1000000000ULL
 #define SETTLE_NS (5 * SECOND_NS)  /* so long after a cgroup came its name may be written down */
-#define PAUSE_NS  (SECOND_NS / 20) /* between two looks while cgroups come in crowds */
+#define PAUSE_NS  (SECOND_NS / 20) /* between two looks while cgroups come in crowds; */
+#define SHARE     10               /* longer where a look takes long: at most a tenth of the time is spent looking */
 
 static void watch_dir(const char *path, void *arg)
 {
@@ -105,11 +107,12 @@ void follow_look(struct follow *follow, struct load *load, uint64_t now_ns)
 {
 	bool each_second = follow->blind || now_ns < follow->until_ns;
 
-	if (!follow->needed || now_ns < follow->looked_ns + PAUSE_NS)
+	if (!follow->needed || now_ns < follow->looked_ns + PAUSE_NS + follow->pause_ns)
 		return;
 	if (!follow->came && !(each_second && now_ns >= follow->looked_ns + SECOND_NS))
 		return;
 	follow->came = false;
 	follow->looked_ns = now_ns;
 	look(follow, load);
+	follow->pause_ns = (boot_ns() - now_ns) * SHARE;
 }

@@ -22,6 +22,7 @@ struct follow {
 	bool blind;         /* some directory could not be watched */
 	bool came;          /* a cgroup came since it was last looked */
 	uint64_t looked_ns; /* CLOCK_BOOTTIME, when it was last looked */
+	uint64_t pause_ns;  /* not before so long after that */
 	uint64_t until_ns;  /* looks each second until then */
 };
 
