@@ -119,8 +119,43 @@ static int no_answer(const struct rules *rules, const struct host_name *name, in
 	else
 		rules_error_at(rules, name->mark, err, EXIT_FAILED, "host '%s' does not resolve: %s", name->name,
 			       gai_strerror(code));
-	error_hint(err, "a rule for a name without an address would hit nothing; '*.%s' needs no address now", name->name);
+	error_hint(err, "a rule for a name without an address would hit nothing; '*.%s' needs no address now",
+		   name->name);
 	return -ENOENT;
+}
+
+static int resolve_name(const struct rules *rules, const struct questions *q, struct host_name *name, struct error *err)
+{
+	struct gaicb *question = name->suffix ? NULL : find_question(q, name->name);
+	int code = question ? gai_error(question) : 0;
+
+	if (!question || name->addresses)
+		return 0;
+	if (code)
+		return no_answer(rules, name, code, err);
+	return take_answer(name, question->ar_result) ? error_set(err, -ENOMEM, EXIT_FAILED, "out of memory") : 0;
+}
+
+/*
+ * A preset lists old names and such as not every region has: of these one is enough, or a pattern or address beside them.
+ * Those that have none now are known by the DNS answers to come.
+ */
+static int resolve_endpoint(const struct rules *rules, const struct questions *q, struct endpoint *endpoint,
+			    struct error *err)
+{
+	bool any = endpoint->hosts_count > 0;
+	int ret, failed = 0;
+
+	for (size_t i = 0; i < endpoint->names_count; i++) {
+		struct host_name *name = &endpoint->names[i];
+
+		ret = resolve_name(rules, q, name, err);
+		if (ret && (ret != -ENOENT || !name->one_of_many))
+			return ret;
+		failed = ret ? ret : failed;
+		any = any || !ret;
+	}
+	return any ? 0 : failed;
 }
 
 int names_resolve(struct rules *rules, struct error *err)
@@ -132,22 +167,8 @@ int names_resolve(struct rules *rules, struct error *err)
 	if (ret)
 		return error_set(err, ret, EXIT_FAILED, "out of memory");
 	answered = ask(&q);
-	for (size_t i = 0; i < rules->count && !ret; i++) {
-		struct endpoint *endpoint = &rules->rules[i].match.endpoint;
-
-		for (size_t k = 0; k < endpoint->names_count && !ret; k++) {
-			struct host_name *name = &endpoint->names[k];
-			struct gaicb *question = name->suffix ? NULL : find_question(&q, name->name);
-			int code = question ? gai_error(question) : 0;
-
-			if (!question || name->addresses)
-				continue;
-			if (code)
-				ret = no_answer(rules, name, code, err);
-			else if (take_answer(name, question->ar_result))
-				ret = error_set(err, -ENOMEM, EXIT_FAILED, "out of memory");
-		}
-	}
+	for (size_t i = 0; i < rules->count && !ret; i++)
+		ret = resolve_endpoint(rules, &q, &rules->rules[i].match.endpoint, err);
 	/* What is still being answered writes to its question: that memory stays. */
 	for (size_t i = 0; answered && i < q.count; i++)
 		freeaddrinfo(q.list[i].ar_result);

@@ -45,6 +45,7 @@ struct host {
 struct host_name {
 	char *name;
 	bool suffix;
+	bool one_of_many; /* a preset's: need not have an address as long as another host of the endpoint has */
 	struct in6_addr *addresses; /* IPv4 in mapped form */
 	size_t addresses_count;
 	struct mark mark;

@@ -106,7 +106,10 @@ static bool holds(const struct host_name *names, size_t count, const struct host
 /* A copy without addresses. */
 static int name_copy(struct host_name *to, const struct host_name *from)
 {
-	*to = (struct host_name){ .suffix = from->suffix, .mark = from->mark, .name = strdup(from->name) };
+	*to = *from;
+	to->addresses = NULL;
+	to->addresses_count = 0;
+	to->name = strdup(from->name);
 	return to->name ? 0 : -ENOMEM;
 }
 

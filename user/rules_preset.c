@@ -118,6 +118,8 @@ static int write_hosts(struct parser *p, const struct node *node, char **hosts, 
 		list.children[i] =
 			(struct node){ .kind = NODE_TEXT, .mark = node->mark, .label = "hosts", .text = hosts[i] };
 	err = key_hosts(p, &list, endpoint);
+	for (size_t i = 0; !err && i < endpoint->names_count; i++)
+		endpoint->names[i].one_of_many = true;
 	free(list.children);
 	return err;
 }
