@@ -35,18 +35,24 @@ enum chaos_fault {
 	CHAOS_CORRUPT,
 	CHAOS_REORDER,
 	CHAOS_HALF_OPEN,
+	CHAOS_RATE,
+	CHAOS_TOKENS,
 	CHAOS_FAULT_COUNT,
 };
 
+/* Connections that are there and say nothing; connections that are slow all along. */
+#define CHAOS_SILENCE (1 << CHAOS_ACCEPT_SILENCE | 1 << CHAOS_TLS_STALL | 1 << CHAOS_HALF_OPEN)
+#define CHAOS_PACING (1 << CHAOS_RATE | 1 << CHAOS_TOKENS)
+
 /* Faults that lose packets where they leave, below the socket. */
-#define CHAOS_LOSING (1 << CHAOS_DROP | CHAOS_LASTING)
+#define CHAOS_LOSING (1 << CHAOS_DROP | CHAOS_SILENCE)
 
 /* Faults that go on for as long as the rule does, on the connection that they have hit. */
-#define CHAOS_LASTING (1 << CHAOS_ACCEPT_SILENCE | 1 << CHAOS_TLS_STALL | 1 << CHAOS_HALF_OPEN)
+#define CHAOS_LASTING (CHAOS_SILENCE | CHAOS_PACING)
 
 /* What a fault needs of the device by which a packet leaves: tc, or a queue that honours skb->tstamp. Else it is skipped. */
 #define CHAOS_FAULTS_BY_TC (1 << CHAOS_RESET | 1 << CHAOS_DUPLICATE | 1 << CHAOS_CORRUPT | 1 << CHAOS_REORDER)
-#define CHAOS_FAULTS_BY_FQ (1 << CHAOS_DELAY | 1 << CHAOS_REORDER)
+#define CHAOS_FAULTS_BY_FQ (1 << CHAOS_DELAY | 1 << CHAOS_REORDER | CHAOS_PACING)
 
 /* What `percent` is a percentage of. */
 enum chaos_per {
@@ -139,6 +145,8 @@ struct chaos_rule {
 	__u32 pad;
 	__u64 reorder_ns;     /* how long a packet is held back for others to overtake it */
 	__u64 idle_ns;	      /* half-open */
+	__u64 rate_bytes;     /* a second, of a connection */
+	__u64 token_ns;	      /* from one event of a stream to the next */
 };
 
 /*
@@ -284,6 +292,7 @@ struct chaos_verdict {
 	__u64 valid_until_ns;	  /* the schedule changes then; ~0: no rule can ever match */
 	__u64 connection;	  /* number of this connection under `rule`, from 1 */
 	__u64 hold_until_mono_ns; /* CLOCK_MONOTONIC, the clock of skb->tstamp */
+	__u64 pace_until_mono_ns; /* CHAOS_PACING: the line is taken until then */
 	__u32 request;		  /* requests begun */
 	__u16 rule;		  /* index, or CHAOS_NO_RULE */
 	__u16 decided;		  /* set of faults decided once for the whole connection */
@@ -437,13 +446,13 @@ struct chaos_knobs {
 };
 
 _Static_assert(sizeof(struct chaos_vector) == 128, "chaos_vector");
-_Static_assert(sizeof(struct chaos_rule) == 168, "chaos_rule");
+_Static_assert(sizeof(struct chaos_rule) == 184, "chaos_rule");
 _Static_assert(sizeof(struct chaos_event) == 112, "chaos_event");
 _Static_assert(sizeof(struct chaos_owner) == 40, "chaos_owner");
 _Static_assert(sizeof(struct chaos_interval) == 136, "chaos_interval");
-_Static_assert(sizeof(struct chaos_verdict) == 64, "chaos_verdict");
+_Static_assert(sizeof(struct chaos_verdict) == 72, "chaos_verdict");
 _Static_assert(CHAOS_FAULT_COUNT <= 16, "chaos_verdict.decided");
-_Static_assert(sizeof(struct chaos_sock) == 152, "chaos_sock");
+_Static_assert(sizeof(struct chaos_sock) == 160, "chaos_sock");
 _Static_assert(sizeof(struct chaos_flow_key) == 32, "chaos_flow_key");
 _Static_assert(sizeof(struct chaos_name_key) == 260, "chaos_name_key");
 _Static_assert(sizeof(struct chaos_learned_key) == 20, "chaos_learned_key");

@@ -13,7 +13,7 @@
 #ifndef SILENCE_BPF_H
 #define SILENCE_BPF_H
 
-#include "bpf/packet.bpf.h"
+#include "bpf/damage.bpf.h"
 
 /* Claims a decision that is made once for a connection: true for exactly one caller. */
 static always bool claim(struct chaos_sock *s, struct chaos_verdict *v, __u16 fault_bit)
@@ -37,7 +37,7 @@ static always void set_inject(struct chaos_sock *s, struct chaos_verdict *v, __u
 
 /* Decides a fault once for a connection: true for the packet with which it begins. */
 static __noinline __attribute__((unused)) bool decide_once(struct chaos_sock *s, struct chaos_verdict *v,
-							    const struct flow *f, __u32 fault)
+							    const struct flow *f, __u32 fault, bool possible)
 {
 	const __u16 bit = 1 << fault;
 	struct chaos_stats *stats;
@@ -47,7 +47,7 @@ static __noinline __attribute__((unused)) bool decide_once(struct chaos_sock *s,
 		return false;
 	stats = stats_of(v->rule);
 	r = rule_of(v->rule);
-	if (!stats || !r || !decide(v->rule, r, stats, fault, unit_throw(r, v, 0), true))
+	if (!stats || !r || !decide(v->rule, r, stats, fault, unit_throw(r, v, 0), possible))
 		return false;
 	set_inject(s, v, bit);
 	tell(v->rule, f, &s->owner, v, fault, 0, 0);
@@ -70,7 +70,7 @@ static always bool accept_silence(const struct flow *f, const struct packet *p, 
 		return true;
 	if (!v->fresh && direction(s->side, leaves) != CHAOS_REQUEST)
 		return false;
-	return decide_once(s, v, f, CHAOS_ACCEPT_SILENCE);
+	return decide_once(s, v, f, CHAOS_ACCEPT_SILENCE, true);
 }
 
 #define HELLO_HEAD 10	  /* bytes of a ClientHello that tell it from anything else */
@@ -128,7 +128,7 @@ static always bool tls_stall(struct __sk_buff *skb, const struct flow *f, const 
 		return false;
 	if (v->decided & bit)
 		return v->inject & bit;
-	return begins_tls(skb, p, v) && decide_once(s, v, f, CHAOS_TLS_STALL);
+	return begins_tls(skb, p, v) && decide_once(s, v, f, CHAOS_TLS_STALL, true);
 }
 
 /*
@@ -145,7 +145,7 @@ static always bool half_open(const struct flow *f, const struct packet *p, struc
 		return true;
 	if (!last || now < last || now - last < r->idle_ns || p->tcp_flags & TCP_SYN)
 		return false;
-	return decide_once(s, v, f, CHAOS_HALF_OPEN);
+	return decide_once(s, v, f, CHAOS_HALF_OPEN, true);
 }
 
 /* Is this packet of a TCP connection lost to silence? */

@@ -9,13 +9,14 @@
  *	drop, and the kinds of silence     leaving: marked, tc loses it; arriving: never reaches the socket
  *	reset                              leaving: marked, tc answers it; arriving: device.bpf.c has seen it before us
  *	corrupt, duplicate, reorder        leaving: marked, tc does it
+ *	rate, tokens                       leaving: each packet is stamped behind the one before, fq holds it
  *	delay                              leaving: the first packet of a request is stamped, fq holds it, and the rest of
  *	                                   the request queues behind it
  */
 #include "bpf/damage.bpf.h"
 #include "bpf/loss.bpf.h"
-#include "bpf/silence.bpf.h"
 #include "bpf/name.bpf.h"
+#include "bpf/pace.bpf.h"
 
 #define PASS 1
 #define DROP 0
@@ -98,7 +99,7 @@ static always bool drops(struct packet_context *c, struct chaos_sock *s, struct 
 	}
 	if (r->per == CHAOS_PER_REQUEST) /* see begin_request() */
 		return false;
-	return decide_once(s, v, &c->f, CHAOS_DROP);
+	return decide_once(s, v, &c->f, CHAOS_DROP, true);
 }
 
 /*
@@ -417,6 +418,8 @@ static always int tcp_leaving(struct __sk_buff *skb, struct packet_context *c, s
 		begin_request(skb, c, s, v, r, stats);
 	if (s->burst_held)
 		hold_request(skb, &c->p, v, stats);
+	if (knobs.faults & CHAOS_PACING)
+		pace(skb, &c->f, &c->p, s, v, r, stats, can_hold(skb, s));
 	damage_leaving(skb, c, s, v, r, stats);
 	return PASS;
 }
@@ -435,13 +438,17 @@ static always int datagram_leaving(struct __sk_buff *skb, struct packet_context 
 	if (r->per == CHAOS_PER_PACKET) {
 		if (does(r, CHAOS_DELAY))
 			hold_packet(skb, c, s, v, r, stats);
-		damage_leaving(skb, c, s, v, r, stats);
+		if (knobs.faults & CHAOS_PACING)
+		pace(skb, &c->f, &c->p, s, v, r, stats, can_hold(skb, s));
+	damage_leaving(skb, c, s, v, r, stats);
 		return PASS;
 	}
 	/* There are no acknowledgements: a datagram that leaves while another is held joins it, else it is a request. */
 	if (v->hold_until_mono_ns <= bpf_ktime_get_ns())
 		begin_request(skb, c, s, v, r, stats);
 	hold_request(skb, &c->p, v, stats);
+	if (knobs.faults & CHAOS_PACING)
+		pace(skb, &c->f, &c->p, s, v, r, stats, can_hold(skb, s));
 	damage_leaving(skb, c, s, v, r, stats);
 	return PASS;
 }

@@ -235,6 +235,19 @@ Test(explain, damage)
 	expect_sentences(cases, COUNT(cases));
 }
 
+Test(explain, paces)
+{
+	static const char *const cases[][2] = {
+		{ RULE("ports: 443", "rate: 1.5mbit", ""),
+		  "a: connections from any process to port 443 anywhere carry at most 1.5 Mbit/s each towards the server; ends after 5 min." },
+		{ RULE("ports: 443, side: server", "tokens: 5/s, rate: 64kbps", ", percent: 30"),
+		  "a: connections to any process serving port 443 carry at most 512 kbit/s each towards the client and carry an event each "
+		  "200 ms at most towards the client; on 30 % of the connections; ends after 5 min." },
+	};
+
+	expect_sentences(cases, COUNT(cases));
+}
+
 Test(explain, how_often)
 {
 	static const char *const cases[][2] = {

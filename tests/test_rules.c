@@ -283,6 +283,39 @@ Test(rules, damage)
 	rules_free(rules);
 }
 
+Test(rules, paces)
+{
+	struct rules *rules = parse(DOC("{ ports: 1, side: server }", "{ rate: 1.5mbit, tokens: 30/m, delay: 1s }", ""));
+	const struct fault *fault = &rules->rules[0].fault;
+
+	cr_expect_eq(fault->faults, 1 << CHAOS_DELAY | 1 << CHAOS_RATE | 1 << CHAOS_TOKENS);
+	cr_expect(fault->rate_bits == 1500000 && fault->token_ns == 2 * SECOND);
+	rules_free(rules);
+}
+
+Test(rules, wrong_paces)
+{
+	static const struct wrong cases[] = {
+		{ FAULT("{ rate: 5 }"),
+		  "t:5:18: invalid rate '5', expected bits a second such as 1mbit or 500kbit, or bytes such as 64kbps" },
+		{ FAULT("{ rate: 999bit }"), "t:5:18: rate '999bit' is out of range, expected 1kbit to 1tbit" },
+		{ FAULT("{ rate: 1mbit, drop: true }"),
+		  "t:5:12: 'rate' and 'drop: true' contradict each other: no packet is left for it" },
+		{ FAULT("{ tokens: 5/s }"), "t:5:12: 'tokens' are what a server sends, and what arrives is not held: name the process "
+					    "that sends them, with 'side: server'" },
+		{ DOC("{ ports: 1, side: server }", "{ tokens: 5 }", ""),
+		  "t:5:20: invalid tokens '5', expected a number for each second, minute or hour, such as 5/s, 10/m or 100/h" },
+		{ DOC("{ ports: 1, side: server }", "{ tokens: 5/h }", ""), "t:5:20: tokens '5/h' is out of range, at least 6/h" },
+		{ DOC("{ ports: 1 }", "{ rate: 1mbit }", "  per: packet\n"),
+		  "t:7:8: 'per: packet' makes no sense with 'rate', decided once for each connection" },
+		{ DOC("{ ports: 1, direction: response }", "{ rate: 1mbit }", ""),
+		  "t:4:33: 'rate' is for packets that leave the named process, and the response arrives at a client: use 'direction: "
+		  "request', or 'side: server' at the other end" },
+	};
+
+	EXPECT_WRONG(cases);
+}
+
 #define LEAVING(fault, end) "t:4:33: '" fault "' is for packets that leave the named process, and the response arrives at a client: " \
 	"use 'direction: request', or 'side: server' at the other end" end
 
@@ -689,7 +722,7 @@ Test(rules, unknown_keys)
 
 Test(rules, words_for_later)
 {
-	static const char *const faults[] = { "rate", "break-after", "dns", "status", "body", "gpu-oom", "call", "errno" };
+	static const char *const faults[] = { "break-after", "dns", "status", "body", "gpu-oom", "call", "errno" };
 
 	for (size_t i = 0; i < COUNT(faults); i++) {
 		char *source = format(FAULT("{ %s: 1 }"), faults[i]);

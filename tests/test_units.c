@@ -156,6 +156,29 @@ Test(units, size)
 	}
 }
 
+Test(units, rate)
+{
+	static const struct {
+		const char *text;
+		int code;
+		uint64_t bits;
+	} cases[] = {
+		{ "1mbit", 0, 1000000 },       { "500kbit", 0, 500000 },  { "1.5mbit", 0, 1500000 }, { "64kbps", 0, 512000 },
+		{ "8bit", 0, 8 },	       { "1bps", 0, 8 },	  { "10gbit", 0, 10000000000 }, { "1kibit", 0, 1024 },
+		{ "1mibps", 0, 8 << 20 },      { "0.5kbps", 0, 4000 },	  { "1", -EINVAL, 0 },	     { "mbit", -EINVAL, 0 },
+		{ "1 mbit", -EINVAL, 0 },      { "1Mbit", -EINVAL, 0 },	  { "1mb", -EINVAL, 0 },     { "-1mbit", -EINVAL, 0 },
+		{ "1.5.2mbit", -EINVAL, 0 },   { "1mbit5", -EINVAL, 0 },  { "", -EINVAL, 0 },	     { "1.0001kbit", -EINVAL, 0 },
+		{ "99999999999999999999tbit", -ERANGE, 0 },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint64_t bits = 0;
+
+		cr_expect_eq(parse_rate(cases[i].text, &bits), cases[i].code, "%s", cases[i].text);
+		cr_expect_eq(bits, cases[i].bits, "%s: %lu", cases[i].text, bits);
+	}
+}
+
 Test(units, number)
 {
 	static const struct {

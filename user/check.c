@@ -127,6 +127,9 @@ static void describe(const struct load *load, size_t index, struct rule_plan *pl
 	if (faults & 1 << CHAOS_CORRUPT)
 		append(m, size, "%scorrupt: a %s program changes a byte and the checksum", m[0] ? "; " : "",
 		       tcx ? "TCX" : "clsact");
+	if (faults & CHAOS_PACING)
+		append(m, size, "%s%s: packets are stamped one behind the other, held by an fq queue", m[0] ? "; " : "",
+		       faults & 1 << CHAOS_RATE ? "rate" : "tokens");
 	if (faults & 1 << CHAOS_REORDER)
 		append(m, size, "%sreorder: a %s program holds a copy in an fq queue", m[0] ? "; " : "",
 		       tcx ? "TCX" : "clsact");

@@ -77,6 +77,9 @@ static const char *mechanism(const struct features *features, enum chaos_fault f
 	case CHAOS_CORRUPT:
 		return features->has[FEATURE_TCX] ? "a tc program (tcx) changes a byte of the payload"
 						  : "a tc program (clsact) changes a byte of the payload";
+	case CHAOS_RATE:
+	case CHAOS_TOKENS:
+		return features->has[FEATURE_FQ] ? "packets are stamped one behind the other, fq holds them" : NULL;
 	case CHAOS_REORDER:
 		return features->has[FEATURE_FQ] ? "a copy of the packet waits in fq" : NULL;
 	default:

@@ -126,6 +126,12 @@ static void what_text(char *out, size_t size, const struct chaos_event *event)
 	case CHAOS_CORRUPT:
 		snprintf(out, size, "packet damaged");
 		break;
+	case CHAOS_RATE:
+		snprintf(out, size, "connection slow from here on");
+		break;
+	case CHAOS_TOKENS:
+		snprintf(out, size, "stream slow from here on");
+		break;
 	case CHAOS_REORDER:
 		format_duration(duration, sizeof(duration), event->delay_ns);
 		snprintf(out, size, "packet held back for %s", duration);

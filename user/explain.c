@@ -354,6 +354,35 @@ static void say_damage(struct sentence *s, const struct rule *rule, enum chaos_f
 		say_duration(s, rule->fault.reorder_ns);
 }
 
+/* "1.5 Mbit/s" */
+static void say_rate(struct sentence *s, uint64_t bits)
+{
+	static const struct {
+		uint64_t bits;
+		const char *name;
+	} units[] = { { 1000000000, "Gbit/s" }, { 1000000, "Mbit/s" }, { 1000, "kbit/s" } };
+	size_t i = 0;
+
+	while (i < 2 && bits < units[i].bits)
+		i++;
+	say_decimal(s, bits, units[i].bits, units[i].name);
+}
+
+/* "send 1 Mbit/s at most", "send an event each 200 ms at most" */
+static void say_pace(struct sentence *s, const struct rule *rule, enum chaos_fault fault)
+{
+	if (fault == CHAOS_RATE) {
+		say(s, "carry at most ");
+		say_rate(s, rule->fault.rate_bits);
+		say(s, " each");
+	} else {
+		say(s, "carry an event each ");
+		say_duration(s, rule->fault.token_ns);
+		say(s, " at most");
+	}
+	say(s, " towards the %s", rule->match.side == CHAOS_SIDE_CLIENT ? "server" : "client");
+}
+
 static void say_refuse(struct sentence *s, const struct rule *rule)
 {
 	int index = 0;
@@ -378,7 +407,7 @@ static void say_reset(struct sentence *s, const struct rule *rule)
 static void say_connections(struct sentence *s, const struct rule *rule)
 {
 	static const enum chaos_fault order[] = { CHAOS_DROP,    CHAOS_DELAY,	  CHAOS_REFUSE,	 CHAOS_RESET,	  CHAOS_ACCEPT_SILENCE, CHAOS_TLS_STALL,
-						  CHAOS_CORRUPT, CHAOS_DUPLICATE, CHAOS_REORDER, CHAOS_HALF_OPEN };
+						  CHAOS_CORRUPT, CHAOS_DUPLICATE, CHAOS_REORDER, CHAOS_HALF_OPEN, CHAOS_RATE,		CHAOS_TOKENS };
 	size_t count = (size_t)__builtin_popcount(rule->fault.faults), said = 0;
 
 	say_protocol(s, &rule->match);
@@ -407,6 +436,8 @@ static void say_connections(struct sentence *s, const struct rule *rule)
 			say(s, " without a packet, and lose all that follows");
 		} else if (order[i] == CHAOS_RESET) {
 			say_reset(s, rule);
+		} else if (1 << order[i] & CHAOS_PACING) {
+			say_pace(s, rule, order[i]);
 		} else {
 			say_damage(s, rule, order[i]);
 		}

@@ -19,7 +19,8 @@ uint64_t rules_longest_delay(const struct rules *rules)
 	uint64_t longest = 0;
 
 	for (size_t i = 0; i < rules->count; i++) {
-		uint64_t of_rule = fault_longest_delay(&rules->rules[i].fault);
+		const struct fault *fault = &rules->rules[i].fault;
+		uint64_t of_rule = fault->faults & CHAOS_PACING ? CHAOS_MAX_DELAY_NS : fault_longest_delay(fault);
 
 		if (of_rule > longest)
 			longest = of_rule;

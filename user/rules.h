@@ -118,6 +118,8 @@ struct fault {
 	uint32_t duplicate_ppm, corrupt_ppm, reorder_ppm; /* chances of each packet */
 	uint64_t reorder_ns;	   /* how long a packet is held back */
 	uint64_t idle_ns;	   /* half-open */
+	uint64_t rate_bits;	   /* a second */
+	uint64_t token_ns;	   /* from one event to the next */
 	int refuse;		   /* positive errno: ECONNREFUSED, ETIMEDOUT, ENETUNREACH, EPERM (denied) */
 };
 
@@ -187,6 +189,9 @@ int parse_percent(const char *text, uint32_t *ppm);
 
 /* "4096", "4KiB", "1MB" to bytes; -EINVAL for anything else, -ERANGE when it does not fit. */
 int parse_size(const char *text, uint64_t *bytes);
+
+/* "1mbit", "500kbit", "64kbps" (bytes) to bits a second; -EINVAL, or -ERANGE when it does not fit. */
+int parse_rate(const char *text, uint64_t *bits);
 
 /* "0", "443" to a number: decimal digits without a leading zero; -EINVAL for anything else, -ERANGE above 2^64 - 1. */
 int parse_number(const char *text, uint64_t *number);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* `fault`: what a rule does, and which faults, sides and directions make sense together. */
+#include <errno.h>
 #include <string.h>
 
 #include "user/explain.h"
@@ -180,6 +181,45 @@ static int key_reorder(struct parser *p, const struct node *node, void *target)
 	return err;
 }
 
+#define MIN_RATE_BITS 1000
+#define MAX_RATE_BITS 1000000000000ULL
+
+static int key_rate(struct parser *p, const struct node *node, void *target)
+{
+	static const char expected[] = "bits a second such as 1mbit or 500kbit, or bytes such as 64kbps";
+	struct fault *fault = target;
+	const char *text;
+	int err;
+
+	err = value_text(p, node, expected, &text);
+	if (err)
+		return err;
+	fault->faults |= 1U << CHAOS_RATE;
+	err = parse_rate(text, &fault->rate_bits);
+	if (err == -EINVAL)
+		return fail(p, node->mark, "invalid rate '%s', expected %s", show(p, text), expected);
+	if (err || fault->rate_bits < MIN_RATE_BITS || fault->rate_bits > MAX_RATE_BITS)
+		return fail(p, node->mark, "rate '%s' is out of range, expected 1kbit to 1tbit", show(p, text));
+	return 0;
+}
+
+/* Events that a server sends: more than one in ten minutes. */
+static int key_tokens(struct parser *p, const struct node *node, void *target)
+{
+	struct fault *fault = target;
+	uint64_t count = 0, window_ns = 0;
+	int err;
+
+	fault->faults |= 1U << CHAOS_TOKENS;
+	err = value_per_time(p, node, &count, &window_ns);
+	if (err)
+		return err;
+	fault->token_ns = window_ns / count;
+	if (fault->token_ns > CHAOS_MAX_DELAY_NS)
+		return fail(p, node->mark, "tokens '%s' is out of range, at least 6/h", show(p, node->text));
+	return 0;
+}
+
 static int read_delay(struct parser *p, const struct node *node, uint64_t *ns)
 {
 	return value_duration(p, node, CHAOS_MAX_DELAY_NS, ns);
@@ -283,7 +323,8 @@ const struct key fault_keys[] = {
 	{ "accept-silence", key_accept_silence, 0 },
 	{ "tls-stall", key_tls_stall, 0 },
 	{ "half-open", key_half_open, 0 },
-	{ "rate", NULL, 0 },
+	{ "rate", key_rate, 0 },
+	{ "tokens", key_tokens, 0 },
 	{ "corrupt", key_corrupt, 0 },
 	{ "duplicate", key_duplicate, 0 },
 	{ "reorder", key_reorder, 0 },
@@ -354,7 +395,7 @@ static int check_alone(struct parser *p, const struct node *node, const struct f
 /* Faults of single packets need packets that are not lost, and may not hold them for ever. */
 static int check_damage(struct parser *p, const struct node *node, const struct fault *fault)
 {
-	static const enum chaos_fault damages[] = { CHAOS_DUPLICATE, CHAOS_CORRUPT, CHAOS_REORDER };
+	static const enum chaos_fault damages[] = { CHAOS_DUPLICATE, CHAOS_CORRUPT, CHAOS_REORDER, CHAOS_RATE, CHAOS_TOKENS };
 
 	for (size_t i = 0; i < sizeof(damages) / sizeof(damages[0]); i++) {
 		const char *name = fault_names[damages[i]];
@@ -461,6 +502,19 @@ static int check_leaving(struct parser *p, const struct node *node, const struct
 	return 0;
 }
 
+static int check_pace(struct parser *p, const struct node *node, struct rule *rule, enum chaos_fault fault)
+{
+	int err = check_per_connection(p, node, rule, fault);
+
+	if (!err)
+		err = check_leaving(p, node, &rule->match, fault_names[fault]);
+	if (!err && fault == CHAOS_TOKENS && rule->match.side != CHAOS_SIDE_SERVER)
+		err = fail(p, node_get(node_get(node, "fault"), "tokens")->key_mark,
+			   "'tokens' are what a server sends, and what arrives is not held: name the process that sends "
+			   "them, with 'side: server'");
+	return err;
+}
+
 /* What arrives is damaged for TCP only, where tc can tell whose it is: such a rule is about TCP alone. */
 static int check_corrupt(struct parser *p, const struct node *node, struct match *match)
 {
@@ -524,5 +578,9 @@ int fault_check(struct parser *p, const struct node *node, struct rule *rule)
 		err = check_leaving(p, node, &rule->match, "duplicate");
 	if (!err && HAS(fault, CHAOS_REORDER))
 		err = check_leaving(p, node, &rule->match, "reorder");
+	if (!err && HAS(fault, CHAOS_RATE))
+		err = check_pace(p, node, rule, CHAOS_RATE);
+	if (!err && HAS(fault, CHAOS_TOKENS))
+		err = check_pace(p, node, rule, CHAOS_TOKENS);
 	return err;
 }

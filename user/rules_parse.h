@@ -125,6 +125,7 @@ int key_protocol(struct parser *p, const struct node *node, void *protocols);
 void match_free(struct match *match);
 int key_fault(struct parser *p, const struct node *node, void *fault);
 int key_max_rate(struct parser *p, const struct node *node, void *rule);
+int value_per_time(struct parser *p, const struct node *node, uint64_t *count, uint64_t *window_ns); /* "5/s" */
 int key_between(struct parser *p, const struct node *node, void *window);
 int key_days(struct parser *p, const struct node *node, void *window);
 

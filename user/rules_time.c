@@ -113,14 +113,12 @@ int key_days(struct parser *p, const struct node *node, void *target)
 	return err;
 }
 
-int key_max_rate(struct parser *p, const struct node *node, void *target)
+int value_per_time(struct parser *p, const struct node *node, uint64_t *count, uint64_t *window_ns)
 {
 	static const char expected[] = "a number for each second, minute or hour, such as 5/s, 10/m or 100/h";
 	const uint64_t second = 1000000000ULL;
-	struct rule *rule = target;
 	const char *text, *slash;
 	char number[16] = "";
-	uint64_t count;
 	size_t len;
 	int err;
 
@@ -131,21 +129,31 @@ int key_max_rate(struct parser *p, const struct node *node, void *target)
 	len = slash ? (size_t)(slash - text) : 0;
 	if (len < sizeof(number))
 		memcpy(number, text, len);
-	if (parse_number(number, &count) || strlen(slash) != 2)
+	if (parse_number(number, count) || strlen(slash) != 2)
 		goto invalid;
 	if (slash[1] == 's')
-		rule->rate_window_ns = second;
+		*window_ns = second;
 	else if (slash[1] == 'm')
-		rule->rate_window_ns = 60 * second;
+		*window_ns = 60 * second;
 	else if (slash[1] == 'h')
-		rule->rate_window_ns = 3600 * second;
+		*window_ns = 3600 * second;
 	else
 		goto invalid;
-	if (count < 1 || count > MAX_RATE_COUNT)
-		return fail(p, node->mark, "max-rate '%s' is out of range, expected 1 to %d", show(p, text),
+	if (*count < 1 || *count > MAX_RATE_COUNT)
+		return fail(p, node->mark, "%s '%s' is out of range, expected 1 to %d", node->label, show(p, text),
 			    MAX_RATE_COUNT);
-	rule->rate_count = (uint32_t)count;
 	return 0;
 invalid:
-	return fail(p, node->mark, "invalid max-rate '%s', expected %s", show(p, text), expected);
+	return fail(p, node->mark, "invalid %s '%s', expected %s", node->label, show(p, text), expected);
+}
+
+int key_max_rate(struct parser *p, const struct node *node, void *target)
+{
+	struct rule *rule = target;
+	uint64_t count = 0;
+	int err;
+
+	err = value_per_time(p, node, &count, &rule->rate_window_ns);
+	rule->rate_count = (uint32_t)count;
+	return err;
 }

@@ -509,6 +509,8 @@ static void make_rule(struct chaos_rule *to, struct chaos_budget *budget, const 
 	to->corrupt_ppm = from->fault.corrupt_ppm;
 	to->reorder_ppm = from->fault.reorder_ppm;
 	to->reorder_ns = from->fault.reorder_ns;
+	to->rate_bytes = from->fault.rate_bits / 8;
+	to->token_ns = from->fault.token_ns;
 	to->delay_ns = from->fault.delay_ns;
 	to->delay_ramp = ramp_of(&from->fault.delay_ramp);
 	to->jitter_ns = from->fault.jitter_ns;

@@ -40,6 +40,25 @@ static const struct unit size_units[] = {
 	{ "TiB", 1ULL << 40 },
 };
 
+/* As tc(8) writes them: "bit" is bits, "bps" is bytes a second. */
+static const struct unit rate_units[] = {
+	{ "bit", 1 },
+	{ "kbit", 1000 },
+	{ "mbit", 1000 * 1000 },
+	{ "gbit", 1000 * 1000 * 1000 },
+	{ "tbit", 1000ULL * 1000 * 1000 * 1000 },
+	{ "kibit", 1ULL << 10 },
+	{ "mibit", 1ULL << 20 },
+	{ "gibit", 1ULL << 30 },
+	{ "bps", 8 },
+	{ "kbps", 8 * 1000 },
+	{ "mbps", 8 * 1000 * 1000 },
+	{ "gbps", 8ULL * 1000 * 1000 * 1000 },
+	{ "kibps", 8ULL << 10 },
+	{ "mibps", 8ULL << 20 },
+	{ "gibps", 8ULL << 30 },
+};
+
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 static bool is_digit(char c)
@@ -199,5 +218,24 @@ int parse_size(const char *text, uint64_t *bytes)
 	if (err || __builtin_mul_overflow(value, size_units[unit].factor, &value))
 		return -ERANGE;
 	*bytes = value;
+	return 0;
+}
+
+int parse_rate(const char *text, uint64_t *bits)
+{
+	const char *at = behind_number(text);
+	uint64_t value, fraction;
+	int unit, err;
+
+	unit = read_unit(&at, rate_units, COUNT(rate_units));
+	if (unit < 0 || *at != '\0')
+		return -EINVAL;
+	err = read_digits(&text, &value);
+	if (err == -EINVAL || read_fraction(&text, rate_units[unit].factor, &fraction) || behind_number(text) != text)
+		return -EINVAL;
+	if (err || __builtin_mul_overflow(value, rate_units[unit].factor, &value) ||
+	    __builtin_add_overflow(value, fraction, &value))
+		return -ERANGE;
+	*bits = value;
 	return 0;
 }

@@ -4,7 +4,7 @@
  * packet. Loaded beside a load's own programs, with its maps and knobs, see test_decide.c.
  */
 #include "bpf/loss.bpf.h"
-#include "bpf/packet.bpf.h"
+#include "bpf/pace.bpf.h"
 #include "tests/bpf/decide_test.h"
 
 const volatile struct chaos_knobs knobs = {};
@@ -122,6 +122,30 @@ int test_loss(struct __sk_buff *skb)
 	injected[q.packet & (TEST_CONNECTIONS - 1)] = model_loses(s, &s->verdict, r, q.packet);
 	q.packet++;
 	return bpf_skb_store_bytes(skb, ETH_HLEN, &q, sizeof(q), 0) ? 1 : 0;
+}
+
+__u64 paced_until; /* by test_line */
+
+/* Events in the payload behind an Ethernet header. */
+SEC("tc")
+int test_events(struct __sk_buff *skb)
+{
+	return chaos_count_events(skb, ETH_HLEN, skb->len - ETH_HLEN);
+}
+
+/* Packets that take the line one after the other: question.packet is the cost of each, .connection what follows it, in us. */
+SEC("tc")
+int test_line(struct __sk_buff *skb)
+{
+	struct chaos_sock *s;
+	struct question q;
+	__u32 zero = 0;
+
+	s = bpf_map_lookup_elem(&test_sock, &zero);
+	if (!s || !ask(skb, &q))
+		return 1;
+	paced_until = take_line(s, &s->verdict, bpf_ktime_get_ns(), q.packet * 1000ULL, q.connection * 1000ULL);
+	return 0;
 }
 
 static always int read_packet(struct __sk_buff *skb, __u32 front)

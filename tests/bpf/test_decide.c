@@ -856,3 +856,82 @@ Test(decide, a_chance_beside_other_models)
 	expect_bursts(lost, .2, 1.25, "no memory");
 	unload(&l);
 }
+
+/* ---- pacing ---- */
+
+static int events_in(const struct loaded *l, const char *text, size_t size)
+{
+	char packet[ETH_HLEN + 4096] = { [12] = ETH_P_IP >> 8 };
+
+	memcpy(packet + ETH_HLEN, text, size);
+	/* Not shorter than an IP header: such packets are refused. */
+	return run_on(bpf_program__fd(l->test->progs.test_events), packet, ETH_HLEN + (size < 20 ? 20 : size), NULL, 1);
+}
+
+Test(decide, events_of_a_stream_are_counted)
+{
+	static const struct {
+		const char *text;
+		int events;
+	} cases[] = {
+		{ "data: {}\n\n", 1 }, { "nothing of the kind", 1 }, { "data:", 1 }, { "data:data:data:", 3 }, { "ddata:atadata: dat", 2 },
+		{ "1a\r\ndata: {\"a\":1}\n\n\r\n1a\r\ndata: {\"a\":2}\n\n\r\n", 2 }, { "data data dat: dada:", 1 },
+	};
+	char text[1024];
+	struct loaded l;
+
+	begin_random();
+	load(&l, RULES RULE("a", "{ user: 1000 }", ""));
+	for (size_t i = 0; i < COUNT(cases); i++)
+		cr_expect_eq(events_in(&l, cases[i].text, strlen(cases[i].text)), cases[i].events, "%s", cases[i].text);
+	/* Wherever they stand, over the edges of what is read at once as well. */
+	for (int i = 0; i < 300; i++) {
+		size_t size = 20 + below(sizeof(text) - 20);
+		int events = 0;
+
+		memset(text, 'x', sizeof(text));
+		for (size_t at = below(20); at + 5 <= size; at += 5 + below(60), events++)
+			memcpy(text + at, "data:", 5);
+		cr_assert_eq(events_in(&l, text, size), events, "CHAOSBPF_SEED=%lu", seed);
+	}
+	unload(&l);
+}
+
+static uint64_t mono_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * SECOND + now.tv_nsec;
+}
+
+/* Sends `count` packets; when the last one leaves, counted from now. */
+static uint64_t send_on(const struct loaded *l, int count, uint32_t cost_us, uint32_t rest_us)
+{
+	struct asking a = { .question = { .packet = cost_us, .connection = rest_us } };
+	struct chaos_sock fresh = { 0 };
+	uint64_t began = mono_now();
+	uint32_t zero = 0;
+
+	cr_assert_eq(bpf_map_update_elem(bpf_map__fd(l->test->maps.test_sock), &zero, &fresh, BPF_ANY), 0);
+	ask(l->test->progs.test_line, &a, count);
+	return l->test->bss->paced_until - began;
+}
+
+Test(decide, packets_leave_a_slow_line_one_behind_the_other)
+{
+	const uint64_t slack = 2 * SECOND; /* of this machine */
+	struct loaded l;
+	uint64_t at;
+
+	load(&l, RULES RULE("a", "{ user: 1000 }", ""));
+	at = send_on(&l, 1, 0, 500000);
+	cr_expect_lt(at, slack, "the first leaves at once");
+	at = send_on(&l, 100, 0, 500000);
+	cr_expect(at >= 99 * SECOND / 2 && at < 99 * SECOND / 2 + slack, "the hundredth: %lu", at);
+	at = send_on(&l, 100, 1000000, 0);
+	cr_expect(at >= 100 * SECOND && at < 100 * SECOND + slack, "each when it is through: %lu", at);
+	at = send_on(&l, 1000, 1000000, 1000000);
+	cr_expect(at >= CHAOS_MAX_DELAY_NS && at < CHAOS_MAX_DELAY_NS + slack, "never beyond what the queue keeps: %lu", at);
+	unload(&l);
+}

@@ -1069,3 +1069,41 @@ Test(packet, what_was_done_is_told)
 	disconnect(&c);
 	unload(&l);
 }
+
+/* ---- all faults in one load ------------------------------------------------------------------------------------------ */
+
+/* As far as the language lets them stand together; a kernel's verifier has to follow all of it. */
+Test(packet, every_fault_at_once_can_be_loaded)
+{
+	struct loaded l;
+
+	load(&l, "version: 1\nrules:\n"
+		 "- { name: a, match: { user: 1000 }, fault: { drop: 1%..5% over 1m, delay: 1s..2s over 1m, jitter: 1s, duplicate: 5%, "
+		 "corrupt: 2%, reorder: 10%, rate: 1mbit, reset: true }, duration: 1h, percent: 0..50 over 1m }\n"
+		 "- { name: b, match: { user: 1000, side: server }, fault: { drop: { burst: { loss: 1%, length: 3 } }, tokens: 5/s }, "
+		 "duration: 1h, max-hits: 10, max-rate: 5/s }\n"
+		 "- { name: c, match: { user: 1000, process: \"a*\" }, fault: { drop: { every: 10 }, delay: 1s }, duration: 1h, "
+		 "per: packet }\n"
+		 "- { name: d, match: { user: 1000 }, fault: { drop: true }, duration: 1h, per: request }\n"
+		 "- { name: e, match: { user: 1000 }, fault: { accept-silence: true }, duration: 1h }\n"
+		 "- { name: f, match: { user: 1000 }, fault: { tls-stall: true }, duration: 1h }\n"
+		 "- { name: g, match: { user: 1000 }, fault: { refuse: denied }, duration: 1h }\n");
+	for (int i = 0; i < 100; i++) {
+		struct recipe r = random_recipe();
+		struct wire w = bake(&r);
+
+		cr_assert_eq(run_on(bpf_program__fd(l.engine.skel->progs.chaos_egress), w.bytes, w.size, NULL, 1), PASS);
+	}
+	if (getenv("CHAOSBPF_VERIFIED")) {
+		struct bpf_program *prog;
+
+		bpf_object__for_each_program(prog, l.engine.skel->obj) {
+			struct bpf_prog_info info = { 0 };
+			uint32_t size = sizeof(info);
+
+			if (bpf_program__fd(prog) >= 0 && !bpf_obj_get_info_by_fd(bpf_program__fd(prog), &info, &size))
+				printf("%s: %u instructions, %u verified\n", bpf_program__name(prog), info.xlated_prog_len / 8, info.verified_insns);
+		}
+	}
+	unload(&l);
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * A connection that is slow all along: what leaves is stamped with the time at which it would leave a slow line, and fq
+ * holds it until then.
+ *
+ *	rate      a packet leaves when its last byte is through
+ *	tokens    a packet leaves when the last event of a stream that begins in it is due
+ *
+ * Decided once for a connection. TCP goes on sending as on a slow line: it sees its packets wait in the host's queue, sends
+ * no more than a few at a time, and takes none for lost.
+ */
+#ifndef PACE_BPF_H
+#define PACE_BPF_H
+
+#include "bpf/silence.bpf.h"
+
+#define SECOND_NS 1000000000ULL
+#define EVENT_CHUNK 16	/* bytes looked at together: stack is scarce */
+#define EVENT_CHUNKS 64
+#define EVENT_DATA 0x646174613aULL /* "data:", its last byte lowest */
+#define EVENT_MASK 0xffffffffffULL
+
+/*
+ * Events of a stream (SSE) that begin in a payload, by their "data:" in its first KB; one at least, so a packet that
+ * cannot be read (TLS) counts as one. A function of its own for the verifier, which then looks at it once.
+ */
+__noinline __attribute__((weak)) int chaos_count_events(struct __sk_buff *skb, __u32 offset, __u32 size)
+{
+	__u64 window = 0, events = 0;
+
+	for (__u32 chunk = 0; chunk < EVENT_CHUNKS; chunk++) {
+		__u8 text[EVENT_CHUNK] = {};
+		__u64 rest = size < sizeof(text) ? size : sizeof(text);
+
+		asm volatile("" : "+r"(rest)); /* the bounds are on the register that is the size */
+		if (rest < 1 || rest > sizeof(text) || bpf_skb_load_bytes(skb, offset, text, rest))
+			break;
+#pragma clang loop unroll(full)
+		for (int i = 0; i < EVENT_CHUNK; i++) {
+			__u64 differs;
+
+			window = (window << 8 | text[i]) & EVENT_MASK;
+			differs = window ^ EVENT_DATA;
+			asm volatile("" : "+r"(differs)); /* else a branch, of which the verifier would follow each way */
+			events += (differs - 1) >> 63;
+		}
+		offset += rest;
+		size -= rest;
+	}
+	return events ? events : 1;
+}
+
+/* What a packet has on the line: large segments are cut there, each with headers of its own. */
+static always __u64 wire_bytes(const struct __sk_buff *skb, const struct packet *p)
+{
+	const __u32 segments = skb->gso_segs;
+
+	return skb->len + (segments > 1 ? (segments - 1) * (__u64)p->payload_offset : 0);
+}
+
+/* Has this connection been chosen for `fault`? Decides at its first payload. */
+static always bool is_paced(struct chaos_sock *s, struct chaos_verdict *v, const struct chaos_rule *r, const struct flow *f,
+			    const struct packet *p, __u32 fault, bool possible)
+{
+	if (!touches(r, fault, s->side, true))
+		return false;
+	if (v->inject & 1 << fault)
+		return true;
+	return p->payload && decide_once(s, v, f, fault, possible);
+}
+
+/* When this packet leaves; the line is taken until then, and for `rest_ns` more. */
+static always __u64 take_line(struct chaos_sock *s, struct chaos_verdict *v, __u64 earliest, __u64 cost_ns, __u64 rest_ns)
+{
+	const __u64 latest = bpf_ktime_get_ns() + CHAOS_MAX_DELAY_NS; /* beyond it fq would lose the packet */
+	__u64 at;
+
+	bpf_spin_lock(&s->lock);
+	at = (v->pace_until_mono_ns > earliest ? v->pace_until_mono_ns : earliest) + cost_ns;
+	if (at > latest)
+		at = latest;
+	v->pace_until_mono_ns = at + rest_ns;
+	bpf_spin_unlock(&s->lock);
+	return at;
+}
+
+static always void pace(struct __sk_buff *skb, const struct flow *f, const struct packet *p, struct chaos_sock *s,
+			struct chaos_verdict *v, const struct chaos_rule *r, struct chaos_stats *stats, bool possible)
+{
+	bool rate = is_paced(s, v, r, f, p, CHAOS_RATE, possible), tokens = is_paced(s, v, r, f, p, CHAOS_TOKENS, possible);
+	__u64 now = bpf_ktime_get_ns(), cost = 0, rest = 0, at;
+
+	if (!rate && !tokens)
+		return;
+	if (!p->payload && !(p->tcp_flags & (TCP_FIN | TCP_RST))) {
+		if (v->pace_until_mono_ns > now)
+			skb->priority = TC_PRIO_CONTROL; /* see hold_request() */
+		return;
+	}
+	if (rate && r->rate_bytes)
+		cost = wire_bytes(skb, p) * SECOND_NS / r->rate_bytes;
+	if (tokens && p->payload) {
+		cost += r->token_ns * (__u32)(chaos_count_events(skb, p->payload_offset, p->payload) - 1);
+		rest = r->token_ns;
+	}
+	at = take_line(s, v, skb->tstamp > now ? skb->tstamp : now, cost, rest);
+	if (at > now)
+		count(&stats->packets);
+	if (at > skb->tstamp)
+		skb->tstamp = at;
+}
+
+#endif

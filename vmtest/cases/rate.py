@@ -1,0 +1,131 @@
+#!/usr/bin/python3
+# timeout: 150
+"""rate and tokens: never faster than asked, and not much slower, over loopback and veth, up and down, TCP and UDP."""
+import socket
+import time
+
+import chaos
+from case import check, check_equal, check_took, expect, main, part
+from scene import VICTIM, Scene
+from worker import Worker
+
+UP, DOWN, DATAGRAMS, STREAM = 8700, 8701, 8702, 8703
+KBIT, SIZE = 2000, 400_000
+TOKENS, EVENTS = 10, 30
+
+scene = slow = None
+
+
+class Streamer:
+    """A server that answers whatever comes with events, each sent by itself."""
+
+    def serve(self, host, port, events, pause):
+        sock = socket.socket(socket.AF_INET)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((host, port))
+        sock.listen(8)
+        self.sock, self.events, self.pause = sock, events, pause
+
+    def answer(self):
+        sock, _ = self.sock.accept()
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.recv(100)
+        for i in range(self.events):
+            sock.sendall(f"data: {i}\n\n".encode())
+            time.sleep(self.pause)
+        sock.close()
+
+    def listen_to(self, host, port):
+        """When each event came, in ms after the first."""
+        times, text = [], b""
+        with socket.create_connection((host, port), 30) as sock:
+            sock.sendall(b"go")
+            while True:
+                more = sock.recv(4096)
+                now = time.monotonic()
+                if not more:
+                    break
+                text += more
+                times += [now] * (text.count(b"\n\n") - len(times))
+        return [round((one - times[0]) * 1000, 1) for one in times]
+
+
+def setup():
+    global scene, slow
+    scene = Scene()
+    for port in (UP, DOWN):
+        scene.listen(port)
+    scene.listen(DATAGRAMS, "udp")
+    slow = Worker(Streamer, cgroup="case/server")
+    slow.serve("127.0.0.1", STREAM, EVENTS, 0.005)
+
+
+def rules():
+    def rule(name, match, fault):
+        return chaos.rule(name, match, fault)
+
+    return [rule("up", {"cgroup": VICTIM, "ports": [UP], "protocol": "tcp"}, {"rate": f"{KBIT}kbit"}),
+            rule("down", {"cgroup": "case/server", "ports": [DOWN], "side": "server", "protocol": "tcp"}, {"rate": f"{KBIT}kbit"}),
+            rule("datagrams", {"cgroup": VICTIM, "ports": [DATAGRAMS], "protocol": "udp"}, {"rate": "100kbps"}),
+            rule("stream", {"cgroup": "case/server", "ports": [STREAM], "side": "server", "protocol": "tcp"},
+                 {"tokens": f"{TOKENS}/s"})]
+
+
+HOSTS = ("127.0.0.1", "fd77:1::2")
+FLOOR_MS = SIZE * 8 / KBIT
+
+
+@part
+def up():
+    """The victim's requests crawl, its neighbour's do not; two connections have the rate each."""
+    for host in HOSTS:
+        number = scene.victim.open(host, UP)["id"]
+        met = scene.victim.request(number, "/echo", body=SIZE, timeout=60)
+        check_equal((met["error"], met["bytes"]), (None, SIZE), f"{host}: a large request")
+        check_took(met["ms"], FLOOR_MS, f"{host}: {SIZE} bytes up")
+        print(f"    {host}: {SIZE * 8 / met['ms']:.0f} kbit/s of {KBIT}", flush=True)
+        expect("up", 1)
+        other = scene.neighbour.open(host, UP)["id"]
+        check(scene.neighbour.request(other, "/echo", body=SIZE, timeout=60)["ms"] < FLOOR_MS, f"{host}: the neighbour is slow")
+
+
+@part
+def down():
+    for host in HOSTS:
+        number = scene.victim.open(host, DOWN)["id"]
+        met = scene.victim.request(number, f"/bytes/{SIZE}", timeout=60)
+        check_equal((met["error"], met["bytes"]), (None, SIZE), f"{host}: a large reply")
+        check_took(met["ms"], FLOOR_MS, f"{host}: {SIZE} bytes down")
+        print(f"    {host}: {SIZE * 8 / met['ms']:.0f} kbit/s of {KBIT}", flush=True)
+        met = scene.victim.request(number, "/bytes/10")
+        check_took(met["ms"], 0, f"{host}: a small reply after it")
+        expect("down", 1)
+
+
+@part
+def datagrams():
+    """100 kB/s: 200 datagrams of some 1000 bytes and 28 or 48 of headers take two seconds."""
+    for host in HOSTS:
+        number = scene.victim.udp_open(host, DATAGRAMS)["id"]
+        start = time.monotonic()
+        for i in range(200):
+            scene.victim.send(number, f"{'x' * 990} {i} quiet")
+        scene.victim.udp_ask(number, "last 1", timeout=20)
+        check_took((time.monotonic() - start) * 1000, 200 * 1020 / 100, f"{host}: 200 datagrams")
+        expect("datagrams", 1)
+
+
+@part
+def tokens():
+    """No event comes before it is due, and all come."""
+    slow.begin("answer")
+    times = Streamer().listen_to("127.0.0.1", STREAM)
+    slow.end(stop=False)
+    check_equal(len(times), EVENTS, "events")
+    early = [i for i, ms in enumerate(times) if ms < i * 1000 / TOKENS - 20]
+    check_equal(early, [], f"events that came early ({times})")
+    check_took(times[-1], (EVENTS - 1) * 1000 / TOKENS - 20, "the last event")
+    expect("stream", 1)
+
+
+main(setup, lambda: scene and scene.close(), rules)
