@@ -37,6 +37,7 @@ enum chaos_fault {
 	CHAOS_HALF_OPEN,
 	CHAOS_RATE,
 	CHAOS_TOKENS,
+	CHAOS_DNS,
 	CHAOS_FAULT_COUNT,
 };
 
@@ -53,6 +54,15 @@ enum chaos_fault {
 /* What a fault needs of the device by which a packet leaves: tc, or a queue that honours skb->tstamp. Else it is skipped. */
 #define CHAOS_FAULTS_BY_TC (1 << CHAOS_RESET | 1 << CHAOS_DUPLICATE | 1 << CHAOS_CORRUPT | 1 << CHAOS_REORDER)
 #define CHAOS_FAULTS_BY_FQ (1 << CHAOS_DELAY | 1 << CHAOS_REORDER | CHAOS_PACING)
+
+/* What becomes of a question for a name. */
+enum chaos_dns {
+	CHAOS_DNS_NXDOMAIN,
+	CHAOS_DNS_SERVFAIL,
+	CHAOS_DNS_TIMEOUT, /* it is lost */
+	CHAOS_DNS_EMPTY,   /* the name exists, and has no address */
+	CHAOS_DNS_COUNT,
+};
 
 /* What `percent` is a percentage of. */
 enum chaos_per {
@@ -142,7 +152,7 @@ struct chaos_rule {
 	__u32 duplicate_ppm;  /* chances of each packet */
 	__u32 corrupt_ppm;
 	__u32 reorder_ppm;
-	__u32 pad;
+	__u32 dns;	      /* enum chaos_dns */
 	__u64 reorder_ns;     /* how long a packet is held back for others to overtake it */
 	__u64 idle_ns;	      /* half-open */
 	__u64 rate_bytes;     /* a second, of a connection */
@@ -217,7 +227,8 @@ enum chaos_protocol {
 	CHAOS_UDP,
 	CHAOS_PROTOCOL_COUNT,
 };
-#define CHAOS_KIND_COUNT (CHAOS_PROTOCOL_COUNT * CHAOS_SIDE_COUNT)
+#define CHAOS_QUERY CHAOS_PROTOCOL_COUNT /* a question for a name, by whatever protocol: of the matcher alone */
+#define CHAOS_KIND_COUNT ((CHAOS_QUERY + 1) * CHAOS_SIDE_COUNT)
 
 struct chaos_cgroup_key {
 	__u64 id;	  /* kernfs id: the inode number of the cgroup's directory */
@@ -333,6 +344,8 @@ struct chaos_sock {
 	__u8 waits;		   /* packets lost while their device was being prepared */
 	__u8 after_ccs;		   /* TLS: a ChangeCipherSpec left in a segment of its own */
 	__u16 name;		   /* that the client asked for, once its first payload has left: see CHAOS_NAME_OPEN */
+	__u8 dns_answer;	   /* DNS over TCP: rcode + 1 of the answer that is to come */
+	__u8 pad[7];
 };
 
 /* What the payload of a connection looks like: decides what begins a request. */
@@ -452,7 +465,7 @@ _Static_assert(sizeof(struct chaos_owner) == 40, "chaos_owner");
 _Static_assert(sizeof(struct chaos_interval) == 136, "chaos_interval");
 _Static_assert(sizeof(struct chaos_verdict) == 72, "chaos_verdict");
 _Static_assert(CHAOS_FAULT_COUNT <= 16, "chaos_verdict.decided");
-_Static_assert(sizeof(struct chaos_sock) == 160, "chaos_sock");
+_Static_assert(sizeof(struct chaos_sock) == 168, "chaos_sock");
 _Static_assert(sizeof(struct chaos_flow_key) == 32, "chaos_flow_key");
 _Static_assert(sizeof(struct chaos_name_key) == 260, "chaos_name_key");
 _Static_assert(sizeof(struct chaos_learned_key) == 20, "chaos_learned_key");

@@ -66,9 +66,18 @@ static always bool set_reset_flags(struct __sk_buff *skb, __u32 transport)
 	       !bpf_skb_store_bytes(skb, transport + field, &to, sizeof(to), 0);
 }
 
+/* Swaps addresses and ports, which leaves every checksum as it is. */
+static always bool turn_around(struct __sk_buff *skb, __u32 network, const struct packet *p)
+{
+	if (!swap(skb, network + p->transport, 2))
+		return false;
+	if (p->ipv6)
+		return swap(skb, network + offsetof(struct ipv6_header, source), 16);
+	return swap(skb, network + offsetof(struct ipv4_header, source), 4);
+}
+
 /*
- * Turns a segment around: the peer's RST, with the number that the sender expects next. Swapping addresses and ports
- * leaves every checksum as it is.
+ * Turns a segment around: the peer's RST, with the number that the sender expects next.
  */
 static always bool turn_into_reset(struct __sk_buff *skb, __u32 network, const struct packet *p)
 {
@@ -79,11 +88,7 @@ static always bool turn_into_reset(struct __sk_buff *skb, __u32 network, const s
 	    !store_tcp(skb, transport, offsetof(struct tcp_header, seq), bpf_htonl(p->seq), bpf_htonl(seq), 4) ||
 	    !store_tcp(skb, transport, offsetof(struct tcp_header, ack), bpf_htonl(p->ack), bpf_htonl(ack), 4))
 		return false;
-	if (!swap(skb, transport, 2))
-		return false;
-	if (p->ipv6)
-		return swap(skb, network + offsetof(struct ipv6_header, source), 16);
-	return swap(skb, network + offsetof(struct ipv4_header, source), 4);
+	return turn_around(skb, network, p);
 }
 
 /* Hands a packet that was turned around back to its sender. */
@@ -109,6 +114,52 @@ static always int reset(struct __sk_buff *skb, bool peer)
 	if (!turn_into_reset(skb, network, &p))
 		return bpf_redirect(NOWHERE, 0);
 	return send_back(skb, network);
+}
+
+/* ---- DNS ------------------------------------------------------------------------------------------------------ */
+
+/* One 16-bit word of a DNS header, which lies at an even distance from the transport header. */
+static always bool store_word(struct __sk_buff *skb, __u32 at, __u32 checksum, __u16 from, __u16 to)
+{
+	return !bpf_l4_csum_replace(skb, checksum, from, to, BPF_F_MARK_MANGLED_0 | 2) && !bpf_skb_store_bytes(skb, at, &to, 2, 0);
+}
+
+/* A query over UDP becomes its own answer, without any record. */
+static always int answer(struct __sk_buff *skb, __u16 rcode)
+{
+	__s32 network = network_offset(skb);
+	struct packet p = {};
+	__u16 flags, new_flags;
+	__u32 at;
+
+	if (network < 0 || !parse(skb, &p, network) || p.protocol != CHAOS_UDP)
+		return bpf_redirect(NOWHERE, 0);
+	at = network + p.payload_offset + 2;
+	if (bpf_skb_load_bytes(skb, at, &flags, sizeof(flags)))
+		return bpf_redirect(NOWHERE, 0);
+	new_flags = bpf_htons(DNS_RESPONSE | DNS_RECURSION | rcode) | (flags & bpf_htons(DNS_RECURSION_WANTED));
+	if (!store_word(skb, at, network + p.transport + offsetof(struct udp_header, checksum), flags, new_flags) ||
+	    !turn_around(skb, network, &p))
+		return bpf_redirect(NOWHERE, 0);
+	return send_back(skb, network);
+}
+
+/*
+ * An answer over TCP gets another rcode. Its records stay where they are, since its length must: they are no longer
+ * answers but additional ones, which nobody takes for answers.
+ */
+static always void change_answer(struct __sk_buff *skb, __u32 network, const struct packet *p, __u16 rcode)
+{
+	const __u32 at = network + p->payload_offset + 2, checksum = network + p->transport + offsetof(struct tcp_header, checksum);
+	__u16 head[DNS_HEADER / 2], records;
+
+	if (p->payload < 2 + DNS_HEADER || bpf_skb_load_bytes(skb, at, head, sizeof(head)))
+		return;
+	records = bpf_ntohs(head[3]) + bpf_ntohs(head[4]) + bpf_ntohs(head[5]);
+	store_word(skb, at + 2, checksum, head[1], (head[1] & bpf_htons((__u16)~DNS_RCODE)) | bpf_htons(rcode));
+	store_word(skb, at + 6, checksum, head[3], 0);
+	store_word(skb, at + 8, checksum, head[4], 0);
+	store_word(skb, at + 10, checksum, head[5], bpf_htons(records));
 }
 
 /* ---- damage --------------------------------------------------------------------------------------------------- */
@@ -213,6 +264,8 @@ int chaos_tc_out(struct __sk_buff *skb)
 	restore_mark(skb);
 	if (!armed())
 		return TC_ACT_UNSPEC;
+	if (knobs.faults & 1 << CHAOS_DNS && mark & MARK_ANSWER)
+		return answer(skb, mark & DNS_RCODE);
 	if (knobs.faults & 1 << CHAOS_CORRUPT && mark & MARK_CORRUPT)
 		corrupt(skb);
 	if (knobs.faults & 1 << CHAOS_DUPLICATE && mark & MARK_DUPLICATE)
@@ -314,13 +367,19 @@ static always bool corrupts_arriving(const struct chaos_sock *s, const struct fl
 	return touches(r, CHAOS_CORRUPT, s->side, false) && damages(&d, f, s, &s->verdict, r, stats, true);
 }
 
-/* What is to be done to a payload packet that arrives at a socket: 0, MARK_RESET or MARK_CORRUPT. */
+/* What is to be done to a payload packet that arrives at a socket: 0, MARK_RESET, MARK_CORRUPT or MARK_ANSWER. */
 static always __u32 decide_arriving(struct chaos_sock *s, const struct packet *p)
 {
 	const struct chaos_rule *r;
 	struct chaos_stats *stats;
 	struct flow f = {};
 
+	if (knobs.faults & 1 << CHAOS_DNS && s->dns_answer) {
+		__u32 rcode = s->dns_answer - 1;
+
+		s->dns_answer = 0;
+		return MARK_ANSWER | (rcode & DNS_RCODE);
+	}
 	r = rule_arriving(s, p, &f);
 	stats = stats_of(s->verdict.rule);
 	if (!r || !stats)
@@ -348,7 +407,7 @@ static always int arriving(struct __sk_buff *skb)
 
 	if (!parse(skb, &p, ETH_HLEN) || p.protocol != CHAOS_TCP || !p.payload || p.tcp_flags & (TCP_RST | TCP_SYN))
 		return TC_ACT_UNSPEC;
-	if (knobs.arriving_ports && !names_port(p.source_port) && !names_port(p.destination_port))
+	if (!(knobs.faults & 1 << CHAOS_DNS && p.source_port == DNS_PORT) && knobs.arriving_ports && !names_port(p.source_port) && !names_port(p.destination_port))
 		return TC_ACT_UNSPEC;
 	sk = find_socket(skb, &p);
 	if (!sk)
@@ -361,6 +420,11 @@ static always int arriving(struct __sk_buff *skb)
 	if (!todo)
 		return TC_ACT_UNSPEC;
 	network = network_offset(skb);
+	if (todo & MARK_ANSWER) {
+		if (network >= 0)
+			change_answer(skb, network, &p, todo & DNS_RCODE);
+		return TC_ACT_UNSPEC;
+	}
 	if (todo == MARK_CORRUPT) {
 		if (network >= 0)
 			corrupt_payload(skb, network, &p);

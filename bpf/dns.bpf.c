@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What DNS answers teach (RFC 1035, section 4.1): the addresses that a name of the rules has at present, for as long as
+ * Questions and answers of DNS: the fault `dns`, and what answers teach (RFC 1035, section 4.1): the addresses that a name of the rules has at present, for as long as
  * the answer says, and at least for some minutes, since programs keep addresses longer than they should.
  *
  * The name that counts is the one that was asked for: a chain of CNAMEs leads from it to the addresses.
  */
 #include "bpf/name.bpf.h"
 
-#define HEADER 12
-#define FLAG_RESPONSE 0x80
-#define RCODE 0x0f
 #define TYPE_A 1
 #define TYPE_AAAA 28
 #define CLASS_IN 1
@@ -36,7 +33,7 @@ int read_label(__u32 number)
 	return 1;
 }
 
-/* Makes the question's name a dotted one, from HEADER + 1 on; its length, 0 when it is none. b->at is behind the question. */
+/* Makes the question's name a dotted one, from DNS_HEADER + 1 on; its length, 0 when it is none. b->at is behind the question. */
 int read_question(__u32 number)
 {
 	struct bench *b = bench_of(number);
@@ -44,14 +41,14 @@ int read_question(__u32 number)
 
 	if (!b)
 		return 0;
-	b->at = HEADER;
+	b->at = DNS_HEADER;
 	for (int i = 0; i < MAX_LABELS && read_label(number); i++)
 		;
 	end = b->at;
-	if (end <= HEADER + 1 || end >= b->length || byte_at(b, end))
+	if (end <= DNS_HEADER + 1 || end >= b->length || byte_at(b, end))
 		return 0;
 	b->at = end + 1 + 4; /* type and class */
-	return end - HEADER - 1;
+	return end - DNS_HEADER - 1;
 }
 
 static always void remember(const struct bench *b, const __u8 *address, __u32 pid, __u64 until_ns)
@@ -156,16 +153,16 @@ int learn_answer(struct __sk_buff *skb, __u32 offset, __u32 length, __u32 pid)
 		return 0;
 	number = enter_bench();
 	b = bench_of(number);
-	if (!b || length < HEADER + 1 || !load_bench(skb, b, offset, length))
+	if (!b || length < DNS_HEADER + 1 || !load_bench(skb, b, offset, length))
 		goto out;
-	if (!(byte_at(b, 2) & FLAG_RESPONSE) || byte_at(b, 3) & RCODE || word_at(b, 4) != 1)
+	if ((word_at(b, 2) & (DNS_RESPONSE | DNS_RCODE)) != DNS_RESPONSE || word_at(b, 4) != 1)
 		goto out;
 	name_length = read_question(number);
 	if (!name_length)
 		goto out;
 	b->pid = pid;
 	b->left = word_at(b, 6);
-	b->found = match_name(number, HEADER + 1, name_length);
+	b->found = match_name(number, DNS_HEADER + 1, name_length);
 	for (int i = 0; i < MAX_STEPS && read_answer(number); i++)
 		;
 out:
@@ -188,4 +185,107 @@ int hear_answer(struct __sk_buff *skb)
 	if (p.payload > front)
 		learn_answer(skb, p.payload_offset + front, p.payload - front, s->owner.pid);
 	return 0;
+}
+
+/* ---- the fault `dns` --------------------------------------------------------------------------------------------- */
+
+#define RCODE_SERVFAIL 2
+#define RCODE_NXDOMAIN 3
+
+static always __u8 rcode_of(const struct chaos_rule *r)
+{
+	if (r->dns == CHAOS_DNS_NXDOMAIN)
+		return RCODE_NXDOMAIN;
+	return r->dns == CHAOS_DNS_SERVFAIL ? RCODE_SERVFAIL : 0;
+}
+
+/* Brings a question to the bench and reads its name. */
+static always bool read_query(struct __sk_buff *skb, struct bench *b, __u32 number)
+{
+	__u32 front, length;
+
+	__builtin_memset(&b->p, 0, sizeof(b->p));
+	if (!parse(skb, &b->p, 0) || b->p.destination_port != DNS_PORT)
+		return false;
+	front = b->p.protocol == CHAOS_TCP ? 2 : 0; /* the length of the message */
+	if (b->p.payload <= front + DNS_HEADER ||
+	    !load_bench(skb, b, b->p.payload_offset + front, b->p.payload - front))
+		return false;
+	if (word_at(b, 2) & DNS_RESPONSE || word_at(b, 4) != 1)
+		return false;
+	length = read_question(number);
+	b->found = match_name(number, DNS_HEADER + 1, length);
+	return length;
+}
+
+/* Every question is a connection of its own to the matcher: without an address and a port, with a name. */
+static always void choose_for_query(struct bench *b, struct chaos_sock *s)
+{
+	__builtin_memset(&b->f, 0, sizeof(b->f));
+	__builtin_memset(&b->v, 0, sizeof(b->v));
+	b->f.protocol = CHAOS_QUERY;
+	b->f.side = CHAOS_SIDE_CLIENT;
+	b->f.spared = s->spared;
+	b->f.name = b->found;
+	choose_verdict(&b->f, &s->owner, &b->v);
+	b->f.protocol = b->p.protocol;
+	flow_of_packet(&b->f, &b->p, true);
+}
+
+/* UDP is answered where it leaves, by the query itself; over TCP the answer that comes is changed. */
+static always bool can_answer(struct __sk_buff *skb, const struct bench *b, const struct chaos_sock *s,
+			      const struct chaos_rule *r)
+{
+	const __u32 needed = b->p.protocol == CHAOS_UDP ? CHAOS_DEVICE_EGRESS : CHAOS_DEVICE_INGRESS;
+	const __u32 flags = device_flags(&s->owner, skb->ifindex);
+
+	if (r->dns == CHAOS_DNS_TIMEOUT || flags & needed)
+		return true;
+	if (!(flags & CHAOS_DEVICE_SEEN))
+		report_device(&s->owner, skb->ifindex);
+	return false;
+}
+
+static always int decide_query(struct __sk_buff *skb, struct bench *b, struct chaos_sock *s)
+{
+	struct chaos_stats *stats = stats_of(b->v.rule);
+	struct chaos_rule *r = rule_of(b->v.rule);
+	__u8 rcode;
+
+	if (!stats || !r || !does(r, CHAOS_DNS))
+		return 0;
+	count(&stats->seen);
+	if (!decide(b->v.rule, r, stats, CHAOS_DNS, unit_throw(r, &b->v, 0), can_answer(skb, b, s, r)))
+		return 0;
+	count(&stats->packets);
+	tell(b->v.rule, &b->f, &s->owner, &b->v, CHAOS_DNS, 0, r->dns);
+	if (r->dns == CHAOS_DNS_TIMEOUT)
+		return MARK_DROP;
+	rcode = rcode_of(r);
+	if (b->p.protocol == CHAOS_UDP)
+		return MARK_ANSWER | rcode;
+	s->dns_answer = rcode + 1;
+	return 0;
+}
+
+int take_query(struct __sk_buff *skb)
+{
+	struct chaos_sock *s;
+	struct bpf_sock *sk;
+	struct bench *b;
+	__u32 number;
+	int todo = 0;
+
+	s = state_of_packet(skb, &sk);
+	if (!(knobs.faults & 1 << CHAOS_DNS) || !s)
+		return 0;
+	number = enter_bench();
+	b = bench_of(number);
+	if (b && read_query(skb, b, number)) {
+		choose_for_query(b, s);
+		if (b->v.rule != CHAOS_NO_RULE)
+			todo = decide_query(skb, b, s);
+	}
+	leave_bench();
+	return todo;
 }

@@ -19,7 +19,7 @@ int match_name(__u32 number, __u32 at, __u32 length)
 	struct bench *b = bench_of(number);
 	__u32 *name;
 
-	if (!knobs.names || !b || !length || length > CHAOS_NAME_LEN - 3)
+	if (!b || !length || length > CHAOS_NAME_LEN - 3)
 		return CHAOS_NAME_OTHER;
 	turn_around(b, at, length);
 	name = bpf_map_lookup_elem(&chaos_names, &b->key);

@@ -24,6 +24,11 @@ struct bench {
 	__u32 pid;		   /* whose DNS answer this is */
 	__u32 name_at;		   /* where a ClientHello holds the server's name */
 	__u32 encrypted;	   /* 1: and says that it holds another, hidden one */
+
+	/* What would be too much for the stack that hooks share. */
+	struct packet p;
+	struct flow f;
+	struct chaos_verdict v;
 };
 
 /*
@@ -97,13 +102,14 @@ static always bool load_bench(struct __sk_buff *skb, struct bench *b, __u32 offs
 	return b->length && bpf_skb_load_bytes(skb, offset, b->data, length + 1) == 0;
 }
 
-#define DNS_PORT 53
-
 /* The pattern that fits the dotted name at `at` of the bench's data best: its number, or CHAOS_NAME_OTHER. */
 int match_name(__u32 number, __u32 at, __u32 length);
 
 /* name server -> whoever asked: an answer teaches which addresses the names of the rules have. */
 int hear_answer(struct __sk_buff *skb);
+
+/* whoever asks -> name server: what becomes of the question; a set of enum mark_action, 0: nothing. */
+int take_query(struct __sk_buff *skb);
 
 /* client -> server: the first payload settles by which name the server is meant; the rule is chosen again then. */
 int settle_name(struct __sk_buff *skb);

@@ -30,13 +30,10 @@ __noinline __attribute__((weak)) int chaos_count_events(struct __sk_buff *skb, _
 
 	for (__u32 chunk = 0; chunk < EVENT_CHUNKS; chunk++) {
 		__u8 text[EVENT_CHUNK] = {};
-		__u64 rest = (size < sizeof(text) ? size : sizeof(text)) - 1;
+		__u64 rest = size < sizeof(text) ? size : sizeof(text);
 
-		if (!size)
-			break;
-		asm volatile("" : "+r"(rest)); /* else its bounds, from 1 on, are lost on kernels before 6.12 */
-		rest = (rest & (sizeof(text) - 1)) + 1;
-		if (bpf_skb_load_bytes(skb, offset, text, rest))
+		asm volatile("" : "+r"(rest)); /* the bounds are on the register that is the size */
+		if (rest < 1 || rest > sizeof(text) || bpf_skb_load_bytes(skb, offset, text, rest))
 			break;
 #pragma clang loop unroll(full)
 		for (int i = 0; i < EVENT_CHUNK; i++) {

@@ -19,7 +19,15 @@ enum mark_action {
 	MARK_ACTION = 0xff, /* one of the above; and any of these, before it: */
 	MARK_CORRUPT = 0x100,	/* damage its payload */
 	MARK_DUPLICATE = 0x200, /* send a copy as well */
+	MARK_ANSWER = 0x400,	/* a DNS query: answer it with the rcode in place of the action */
 };
+
+#define DNS_PORT 53
+#define DNS_HEADER 12
+#define DNS_RESPONSE 0x8000
+#define DNS_RECURSION_WANTED 0x0100
+#define DNS_RECURSION 0x0080
+#define DNS_RCODE 0x000f
 
 #define TCP_FIN 0x01
 #define TCP_SYN 0x02

@@ -5,6 +5,7 @@
  *
  *	known flow that no rule names?     one look-up, out
  *	an answer of DNS?                  it teaches addresses, where rules name hosts
+ *	a question for a name?             answered or lost, where a rule says so
  *	whose is it, which rule?           kept with the socket (verdict), or in chaos_flows for sockets with many peers
  *	drop, and the kinds of silence     leaving: marked, tc loses it; arriving: never reaches the socket
  *	reset                              leaving: marked, tc answers it; arriving: device.bpf.c has seen it before us
@@ -574,6 +575,19 @@ static always int packet(struct __sk_buff *skb, bool leaves)
 		return PASS;
 	if (knobs.names && !leaves && (sk->protocol == IPPROTO_UDP || sk->dst_port == bpf_htons(DNS_PORT)))
 		hear_answer(skb);
+	if (knobs.faults & 1 << CHAOS_DNS && leaves && (sk->protocol == IPPROTO_UDP || sk->dst_port == bpf_htons(DNS_PORT))) {
+		int todo;
+
+		if (!s->known)
+			learn_from_packet(skb, s);
+		todo = take_query(skb);
+		if (todo == MARK_DROP)
+			return lose_leaving(skb, s, sk->protocol == IPPROTO_UDP ? CHAOS_UDP : CHAOS_TCP);
+		if (todo) {
+			skb->mark = MARK | todo;
+			return PASS;
+		}
+	}
 	if (s->verdict.generation == knobs.generation && s->verdict.valid_until_ns == ~0ULL && !s->listener)
 		return PASS; /* nearly all packets of nearly all connections */
 	if (sk->protocol != IPPROTO_TCP && sk->protocol != IPPROTO_UDP)

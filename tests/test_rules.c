@@ -722,7 +722,7 @@ Test(rules, unknown_keys)
 
 Test(rules, words_for_later)
 {
-	static const char *const faults[] = { "break-after", "dns", "status", "body", "gpu-oom", "call", "errno" };
+	static const char *const faults[] = { "break-after", "status", "body", "gpu-oom", "call", "errno" };
 
 	for (size_t i = 0; i < COUNT(faults); i++) {
 		char *source = format(FAULT("{ %s: 1 }"), faults[i]);
@@ -1396,4 +1396,20 @@ Test(rules, error_in_a_file_with_a_long_name)
 Test(rules, free_of_nothing)
 {
 	rules_free(NULL);
+}
+
+Test(rules, wrong_dns)
+{
+	static const struct wrong cases[] = {
+		{ DOC("{ hosts: a.test }", "{ dns: nxdoman }", ""),
+		  "t:5:17: unknown dns 'nxdoman', did you mean 'nxdomain'?" },
+		{ DOC("{ hosts: 10.0.0.7 }", "{ dns: empty }", ""),
+		  "t:4:19: 'dns' is about names that are asked for, not about addresses" },
+		{ DOC("{ hosts: a.test }", "{ dns: empty, drop: 5% }", ""),
+		  "t:5:12: 'dns' goes with no other fault: it is about questions for names, they about connections" },
+		{ DOC("{ hosts: a.test, side: server }", "{ dns: empty }", ""),
+		  "t:4:33: 'dns' is for the client, which asks for names" },
+	};
+
+	EXPECT_WRONG(cases);
 }

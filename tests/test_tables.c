@@ -217,6 +217,25 @@ Test(tables, addresses_that_names_had)
 	unmake(&made);
 }
 
+/* `dns` is about questions only, and these about nothing else; ports say nothing of them. */
+Test(tables, questions_and_connections)
+{
+	struct made made = make("version: 1\nrules:\n"
+				"- { name: a, match: { hosts: a.test, ports: 443 }, fault: { dns: empty }, duration: 1m }\n"
+				"- { name: b, match: { hosts: a.test }, fault: { drop: true }, duration: 1m }\n");
+	struct probe p = nobody();
+
+	p.name = "a.test";
+	p.port = 443;
+	cr_expect_eq(match(&made, &p), 1);
+	p.protocol = CHAOS_QUERY;
+	p.port = 0;
+	cr_expect_eq(match(&made, &p), 0);
+	p.name = "b.test";
+	cr_expect_eq(match(&made, &p), NONE);
+	unmake(&made);
+}
+
 Test(tables, port_ranges_and_their_edges)
 {
 	static const struct {
@@ -375,7 +394,7 @@ Test(tables, side_and_protocol)
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct made made = MAKE(cases[i].match);
 
-		for (int kind = 0; kind < CHAOS_KIND_COUNT; kind++) {
+		for (int kind = 0; kind < CHAOS_PROTOCOL_COUNT * CHAOS_SIDE_COUNT; kind++) {
 			struct probe p = nobody();
 			bool wanted;
 

@@ -116,6 +116,10 @@ static void describe(const struct load *load, size_t index, struct rule_plan *pl
 	if (faults & 1 << CHAOS_TLS_STALL)
 		append(m, size, "%stls-stall: the ClientHello at the %s", m[0] ? "; " : "",
 		       rule->match.side == CHAOS_SIDE_SERVER ? "socket" : tcx ? "device by a TCX program" : "device by a clsact program");
+	if (faults & 1 << CHAOS_DNS)
+		append(m, size, "dns: %s", rule->fault.dns == CHAOS_DNS_TIMEOUT ?
+		       "the question is lost where it leaves" :
+		       "a tc program makes the question its own answer; over TCP it changes the answer that comes");
 	if (faults & 1 << CHAOS_RESET)
 		append(m, size, "%sreset: a packet is turned into a RST by a %s program", m[0] ? "; " : "",
 		       tcx ? "TCX" : "clsact");
@@ -188,7 +192,10 @@ static void add_notes(const struct load *load, size_t index, struct rule_plan *p
 		add_note(plan, "of UDP only what leaves is damaged");
 	if (m->endpoint.names_count && rule->fault.faults & 1 << CHAOS_REFUSE)
 		add_note(plan, "refuse happens before TLS tells the host's name: it goes by what DNS said of the address");
-	if (m->endpoint.names_count && m->protocols & 1 << CHAOS_UDP)
+	if (rule->fault.faults & 1 << CHAOS_DNS)
+		add_note(plan, "only questions that its processes send themselves: with nss-resolve or nscd those leave the "
+			       "resolver (process: systemd-resolve)");
+	else if (m->endpoint.names_count && m->protocols & 1 << CHAOS_UDP)
 		add_note(plan, "QUIC (UDP 443) is known by its address, not by its name");
 	if (load->options.only_cgroup && (target_may_come(rule) || m->pid))
 		add_note(plan, "its own %s is replaced by the command's", target_may_come(rule) ? "cgroup" : "pid");

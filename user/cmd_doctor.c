@@ -72,6 +72,9 @@ static const char *mechanism(const struct features *features, enum chaos_fault f
 	case CHAOS_RESET:
 		return features->has[FEATURE_TCX] ? "a tc program (tcx) turns a packet into a reset"
 						  : "a tc program (clsact) turns a packet into a reset";
+	case CHAOS_DNS:
+		return features->has[FEATURE_TCX] ? "a tc program (tcx) makes a question its own answer"
+						  : "a tc program (clsact) makes a question its own answer";
 	case CHAOS_DUPLICATE:
 		return features->has[FEATURE_TCX] ? "a tc program (tcx) sends a copy" : "a tc program (clsact) sends a copy";
 	case CHAOS_CORRUPT:

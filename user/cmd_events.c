@@ -87,6 +87,8 @@ static void print_json(const struct chaos_event *event, const char *rule)
 	json_count(&json, "local_port", event->local_port);
 	if (event->fault == CHAOS_DELAY || event->fault == CHAOS_REORDER)
 		json_number(&json, "delay_ms", (double)event->delay_ns / 1e6);
+	if (event->fault == CHAOS_DNS && (unsigned int)event->error < CHAOS_DNS_COUNT)
+		json_text(&json, "answer", dns_names[event->error]);
 	if (event->fault == CHAOS_REFUSE)
 		json_text(&json, "error", errno_name(event->error));
 	json_close_object(&json);
@@ -138,6 +140,10 @@ static void what_text(char *out, size_t size, const struct chaos_event *event)
 		break;
 	case CHAOS_HALF_OPEN:
 		snprintf(out, size, "connection forgotten");
+		break;
+	case CHAOS_DNS:
+		snprintf(out, size, event->error == CHAOS_DNS_TIMEOUT ? "question for a name lost" : "question for a name: %s",
+			 (unsigned int)event->error < CHAOS_DNS_COUNT ? dns_names[event->error] : "?");
 		break;
 	default:
 		snprintf(out, size, "fault %u", event->fault);

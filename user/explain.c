@@ -403,17 +403,38 @@ static void say_reset(struct sentence *s, const struct rule *rule)
 	say(s, "are reset%s", when[rule->per][rule->match.directions]);
 }
 
+/* "questions from ... for *.openai.com are answered nxdomain" */
+static void say_dns(struct sentence *s, const struct rule *rule)
+{
+	static const char *const becomes[] = {
+		[CHAOS_DNS_NXDOMAIN] = "are told that there is no such name (nxdomain)",
+		[CHAOS_DNS_SERVFAIL] = "are told that the name server failed (servfail)",
+		[CHAOS_DNS_TIMEOUT] = "are never answered",
+		[CHAOS_DNS_EMPTY] = "are told that the name has no address (empty)",
+	};
+
+	say(s, "DNS questions of ");
+	say_whom(s, &rule->match);
+	say(s, " for ");
+	if (rule->match.endpoint.names_count)
+		say_hosts(s, &rule->match.endpoint);
+	else
+		say(s, "any name");
+	say(s, " %s", becomes[rule->fault.dns]);
+}
+
 /* "connections from ... lose 5 % of their packets and take 2 s longer for each request" */
 static void say_connections(struct sentence *s, const struct rule *rule)
 {
 	static const enum chaos_fault order[] = { CHAOS_DROP,    CHAOS_DELAY,	  CHAOS_REFUSE,	 CHAOS_RESET,	  CHAOS_ACCEPT_SILENCE, CHAOS_TLS_STALL,
 						  CHAOS_CORRUPT, CHAOS_DUPLICATE, CHAOS_REORDER, CHAOS_HALF_OPEN, CHAOS_RATE,		CHAOS_TOKENS };
+	const size_t orders = sizeof(order) / sizeof(order[0]);
 	size_t count = (size_t)__builtin_popcount(rule->fault.faults), said = 0;
 
 	say_protocol(s, &rule->match);
 	say(s, "connections");
 	say_ends(s, &rule->match, false);
-	for (size_t i = 0; i < CHAOS_FAULT_COUNT; i++) {
+	for (size_t i = 0; i < orders; i++) {
 		if (!HAS(rule, order[i]))
 			continue;
 		say(s, "%s", said ? joint(said, count, " and ") : " ");
@@ -553,7 +574,9 @@ int explain_rule(const struct rules *rules, size_t index, char *buf, size_t size
 	const struct rule *rule = &rules->rules[index];
 
 	say(&s, "%s: ", rule->name);
-	if (rule->fault.faults == 1U << CHAOS_DELAY)
+	if (HAS(rule, CHAOS_DNS))
+		say_dns(&s, rule);
+	else if (rule->fault.faults == 1U << CHAOS_DELAY)
 		say_only_delay(&s, rule);
 	else
 		say_connections(&s, rule);

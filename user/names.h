@@ -7,6 +7,8 @@
 #define USER_NAMES_H
 
 extern const char *const fault_names[];	       /* enum chaos_fault: drop, delay, refuse, reset, accept-silence, ... */
+extern const char *const dns_names[];
+extern const char *const dns_names[];	       /* nxdomain, servfail, timeout, empty */
 extern const char *const per_names[];	       /* connection, packet, request */
 extern const char *const distribution_names[]; /* uniform, normal, pareto */
 extern const char *const loss_names[];	       /* enum chaos_loss: chance, every, burst */

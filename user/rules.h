@@ -120,6 +120,7 @@ struct fault {
 	uint64_t idle_ns;	   /* half-open */
 	uint64_t rate_bits;	   /* a second */
 	uint64_t token_ns;	   /* from one event to the next */
+	enum chaos_dns dns;
 	int refuse;		   /* positive errno: ECONNREFUSED, ETIMEDOUT, ENETUNREACH, EPERM (denied) */
 };
 

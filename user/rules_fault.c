@@ -313,6 +313,19 @@ static int key_accept_silence(struct parser *p, const struct node *node, void *t
 	return value_true(p, node);
 }
 
+static int key_dns(struct parser *p, const struct node *node, void *target)
+{
+	struct fault *fault = target;
+	unsigned int index;
+	int err = value_choice(p, node, dns_names, &index);
+
+	if (err)
+		return err;
+	fault->faults |= 1U << CHAOS_DNS;
+	fault->dns = index;
+	return 0;
+}
+
 const struct key fault_keys[] = {
 	{ "drop", key_drop, 0 },
 	{ "delay", key_delay, 0 },
@@ -329,7 +342,7 @@ const struct key fault_keys[] = {
 	{ "duplicate", key_duplicate, 0 },
 	{ "reorder", key_reorder, 0 },
 	{ "break-after", NULL, 0 },
-	{ "dns", NULL, 0 },
+	{ "dns", key_dns, 0 },
 	{ "status", NULL, 0 },
 	{ "body", NULL, 0 },
 	{ "gpu-oom", NULL, 0 },
@@ -381,6 +394,7 @@ static int check_alone(struct parser *p, const struct node *node, const struct f
 		{ CHAOS_REFUSE, "a connection that is refused has no packets" },
 		{ CHAOS_ACCEPT_SILENCE, "nothing is said on a silent connection" },
 		{ CHAOS_TLS_STALL, "nothing is said before the handshake" },
+		{ CHAOS_DNS, "it is about questions for names, they about connections" },
 	};
 
 	for (size_t i = 0; i < sizeof(alone) / sizeof(alone[0]); i++) {
@@ -555,6 +569,23 @@ static int check_silence(struct parser *p, const struct node *node, struct rule 
 	return err;
 }
 
+/* The names are those that are asked for. Ports are those of the servers, and say nothing of questions. */
+static int check_dns(struct parser *p, const struct node *node, struct rule *rule)
+{
+	const struct endpoint *endpoint = &rule->match.endpoint;
+	const struct node *per = node_get(node, "per");
+
+	if (endpoint->hosts_count)
+		return fail(p, endpoint->hosts[0].mark, "'dns' is about names that are asked for, not about addresses");
+	if (rule->match.side == CHAOS_SIDE_SERVER)
+		return fail(p, match_mark(node, "side"), "'dns' is for the client, which asks for names");
+	if (rule->match.directions != CHAOS_BOTH)
+		return fail(p, match_mark(node, "direction"), "'direction' makes no sense with 'dns'");
+	if (per && rule->per == CHAOS_PER_PACKET)
+		return fail(p, per->mark, "'per: packet' makes no sense with 'dns', decided once for each question");
+	return 0;
+}
+
 int fault_check(struct parser *p, const struct node *node, struct rule *rule)
 {
 	struct fault *fault = &rule->fault;
@@ -572,6 +603,8 @@ int fault_check(struct parser *p, const struct node *node, struct rule *rule)
 		err = check_silence(p, node, rule, CHAOS_HALF_OPEN, "connection to forget");
 	if (!err && HAS(fault, CHAOS_TLS_STALL))
 		err = check_silence(p, node, rule, CHAOS_TLS_STALL, "TLS handshake of its own");
+	if (!err && HAS(fault, CHAOS_DNS))
+		err = check_dns(p, node, rule);
 	if (!err && HAS(fault, CHAOS_CORRUPT))
 		err = check_corrupt(p, node, &rule->match);
 	if (!err && HAS(fault, CHAOS_DUPLICATE))

@@ -400,6 +400,12 @@ out:
 	return ret;
 }
 
+/* `dns` is about questions, every other fault about connections. */
+static bool asks_names(const struct rule *rule)
+{
+	return rule->fault.faults & 1 << CHAOS_DNS;
+}
+
 static int make_ports(struct tables *t, const struct rules *rules)
 {
 	struct chaos_vector *by_port = calloc(65536, sizeof(*by_port)), wildcard = { 0 };
@@ -413,9 +419,11 @@ static int make_ports(struct tables *t, const struct rules *rules)
 	for (size_t i = 0; i < rules->count; i++) {
 		const struct endpoint *endpoint = &rules->rules[i].match.endpoint;
 
-		if (!endpoint->ports_count)
+		bool any = !endpoint->ports_count || asks_names(&rules->rules[i]);
+
+		if (any)
 			set_bit(&wildcard, i);
-		for (size_t k = 0; k < endpoint->ports_count; k++) {
+		for (size_t k = 0; !any && k < endpoint->ports_count; k++) {
 			for (uint32_t port = endpoint->ports[k].first; port <= endpoint->ports[k].last; port++)
 				set_bit(&by_port[port], i);
 		}
@@ -445,8 +453,13 @@ static int make_kinds(struct tables *t, const struct rules *rules)
 
 		for (size_t i = 0; i < rules->count; i++) {
 			const struct match *m = &rules->rules[i].match;
+			const bool query = kind / CHAOS_SIDE_COUNT == CHAOS_QUERY;
 
-			if (m->protocols & 1u << (kind / CHAOS_SIDE_COUNT) && (int)m->side == kind % CHAOS_SIDE_COUNT)
+			if (asks_names(&rules->rules[i]) != query)
+				continue;
+			if (query && (int)m->side == kind % CHAOS_SIDE_COUNT)
+				set_bit(&v, i);
+			if (!query && m->protocols & 1u << (kind / CHAOS_SIDE_COUNT) && (int)m->side == kind % CHAOS_SIDE_COUNT)
 				set_bit(&v, i);
 		}
 		err = tables_set_number(t, &v, &t->knobs.kind[kind]);
@@ -521,6 +534,7 @@ static void make_rule(struct chaos_rule *to, struct chaos_budget *budget, const 
 	to->error = from->fault.refuse;
 	to->per = from->per;
 	to->idle_ns = from->fault.idle_ns;
+	to->dns = from->fault.dns;
 	to->distribution = from->fault.distribution;
 	to->directions = from->match.directions;
 	budget->max_hits = to->max_hits;
@@ -536,6 +550,8 @@ unsigned int rule_device_needs(const struct rule *rule)
 		needs |= CHAOS_DEVICE_EGRESS;
 	if (faults & (1 << CHAOS_RESET | 1 << CHAOS_CORRUPT))
 		needs |= CHAOS_DEVICE_INGRESS;
+	if (faults & 1 << CHAOS_DNS)
+		needs |= CHAOS_DEVICE_EGRESS | CHAOS_DEVICE_INGRESS;
 	if (faults & CHAOS_FAULTS_BY_FQ)
 		needs |= CHAOS_DEVICE_FQ;
 	if (faults & 1 << CHAOS_DELAY && rule->per == CHAOS_PER_PACKET)
@@ -547,7 +563,7 @@ unsigned int rule_device_needs(const struct rule *rule)
 static bool all_arriving_name_ports(const struct rules *rules)
 {
 	for (size_t i = 0; i < rules->count; i++) {
-		if (rule_device_needs(&rules->rules[i]) & CHAOS_DEVICE_INGRESS &&
+		if (rule_device_needs(&rules->rules[i]) & CHAOS_DEVICE_INGRESS && !asks_names(&rules->rules[i]) &&
 		    !rules->rules[i].match.endpoint.ports_count)
 			return false;
 	}

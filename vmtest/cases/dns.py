@@ -1,0 +1,88 @@
+#!/usr/bin/python3
+# timeout: 90
+"""Questions for names: answered in the kernel or lost, for the victim only, over UDP and TCP, on loopback and veth."""
+import chaos
+from case import check, check_equal, expect, main, part
+from nameserver import NameServer
+from scene import VICTIM, Scene
+from worker import Worker
+
+NEAR, FAR, FAR6 = "127.0.0.53", "10.77.1.2", "fd77:1::2"
+RCODES = {"nxdomain": 3, "servfail": 2, "empty": 0}
+ADDRESSES = {"nxdomain": "127.0.9.1", "servfail": "127.0.9.2", "empty": "127.0.9.3", "timeout": "127.0.9.4",
+             "third": "127.0.9.5", "other": "127.0.9.6"}
+
+scene = None
+servers = {}
+
+
+def setup():
+    global scene
+    scene = Scene(network=1)
+    near = Worker(NameServer, cgroup="case/server", comm="names")
+    far = Worker(NameServer, netns="ns1", cgroup="case/server", comm="names")
+    near.listen(NEAR)
+    far.listen(FAR)
+    far.listen(FAR6)
+    servers.update({NEAR: near, FAR: far, FAR6: far})
+    for server in (near, far):
+        for word, address in ADDRESSES.items():
+            server.tell(f"api.{word}.test", [address, "::1"], chain=[f"cdn.{word}.test"])
+
+
+def rules():
+    def rule(name, hosts, fault, **keys):
+        return chaos.rule(name, {"hosts": hosts, "cgroup": VICTIM}, fault, **keys)
+
+    return [rule(word, [f"*.{word}.test"], {"dns": word}) for word in (*RCODES, "timeout")] + \
+           [rule("third", ["*.third.test"], {"dns": "nxdomain"}, percent=30, seed=7),
+            chaos.rule("connections", {"hosts": ["*.empty.test"], "cgroup": VICTIM, "ports": [7999], "protocol": "tcp"},
+                       {"refuse": "unreachable"})]
+
+
+@part
+def answers():
+    """The rcode, no address, a message that holds together; the server never hears of it over UDP."""
+    for where, server in servers.items():
+        for tcp in (False, True):
+            for word, rcode in RCODES.items():
+                what = f"{word} from {where}, {'TCP' if tcp else 'UDP'}"
+                name = f"API.{word}.test"
+                server.take_asked()
+                got = scene.victim.ask_name(where, name, tcp=tcp)
+                check_equal((got["error"], got.get("rcode"), got.get("addresses")), (None, rcode, []), what)
+                check_equal(server.take_asked(), [name] if tcp else [], f"{what}: what the server heard")
+                expect(word, 1, event={"pid": scene.victim.pid, "peer_port": 53, "answer": word})
+                got = scene.neighbour.ask_name(where, name, tcp=tcp)
+                check_equal(got.get("addresses"), [ADDRESSES[word]], f"{what}: the neighbour")
+                got = scene.victim.ask_name(where, "api.other.test", tcp=tcp)
+                check_equal(got.get("addresses"), [ADDRESSES["other"]], f"{what}: another name")
+
+
+@part
+def silence():
+    for where, server in servers.items():
+        server.take_asked()
+        check_equal(scene.victim.ask_name(where, "api.timeout.test", timeout=0.5)["error"], "timeout", f"UDP, {where}")
+        check_equal(server.take_asked(), [], f"{where}: what the server heard")
+        check_equal(scene.neighbour.ask_name(where, "api.timeout.test")["error"], None, f"{where}: the neighbour")
+        expect("timeout", 1)
+
+
+@part
+def some_of_them():
+    """Each question is decided by itself."""
+    lost = sum(scene.victim.ask_name(NEAR, "api.third.test")["rcode"] == 3 for _ in range(300))
+    check(50 <= lost <= 130, f"{lost} of 300 questions, 30 % wanted")
+    expect("third", lost, {"percent": 300 - lost})
+
+
+@part
+def rules_for_connections_stand_beside():
+    """A rule about questions takes no connection from the rule below it: its names still have addresses."""
+    scene.neighbour.ask_name(NEAR, "api.empty.test")
+    check_equal(scene.victim.connects(ADDRESSES["empty"], 7999, 1), ["ENETUNREACH"], "a connection to the address")
+    expect("connections", 1)
+
+
+main(setup, lambda: scene and scene.close(), rules)
