@@ -20,34 +20,50 @@
 #define EVENT_DATA 0x646174613aULL /* "data:", its last byte lowest */
 #define EVENT_MASK 0xffffffffffULL
 
+struct event_count {
+	__u64 window; /* the last five bytes */
+	__u64 events;
+};
+
+static always void count_in(struct event_count *c, const __u8 *text)
+{
+#pragma clang loop unroll(full)
+	for (int i = 0; i < EVENT_CHUNK; i++) {
+		__u64 differs;
+
+		c->window = (c->window << 8 | text[i]) & EVENT_MASK;
+		differs = c->window ^ EVENT_DATA;
+		asm volatile("" : "+r"(differs)); /* else a branch, of which the verifier would follow each way */
+		c->events += (differs - 1) >> 63;
+	}
+}
+
 /*
  * Events of a stream (SSE) that begin in a payload, by their "data:" in its first KB; one at least, so a packet that
  * cannot be read (TLS) counts as one. A function of its own for the verifier, which then looks at it once.
  */
 __noinline __attribute__((weak)) int chaos_count_events(struct __sk_buff *skb, __u32 offset, __u32 size)
 {
-	__u64 window = 0, events = 0;
+	struct event_count c = {};
+	__u8 text[EVENT_CHUNK];
+	__u64 rest;
 
-	for (__u32 chunk = 0; chunk < EVENT_CHUNKS; chunk++) {
-		__u8 text[EVENT_CHUNK] = {};
-		__u64 rest = size < sizeof(text) ? size : sizeof(text);
-
-		asm volatile("" : "+r"(rest)); /* the bounds are on the register that is the size */
-		if (rest < 1 || rest > sizeof(text) || bpf_skb_load_bytes(skb, offset, text, rest))
-			break;
-#pragma clang loop unroll(full)
-		for (int i = 0; i < EVENT_CHUNK; i++) {
-			__u64 differs;
-
-			window = (window << 8 | text[i]) & EVENT_MASK;
-			differs = window ^ EVENT_DATA;
-			asm volatile("" : "+r"(differs)); /* else a branch, of which the verifier would follow each way */
-			events += (differs - 1) >> 63;
-		}
-		offset += rest;
-		size -= rest;
+	for (__u32 chunk = 0; chunk < EVENT_CHUNKS && size >= sizeof(text); chunk++) {
+		if (bpf_skb_load_bytes(skb, offset, text, sizeof(text)))
+			return 1;
+		count_in(&c, text);
+		offset += sizeof(text);
+		size -= sizeof(text);
 	}
-	return events ? events : 1;
+	if (size && size < sizeof(text)) {
+		rest = size - 1;
+		asm volatile("" : "+r"(rest)); /* else its bounds, from 1 on, are lost on kernels before 6.12 */
+		rest = (rest & (sizeof(text) - 1)) + 1;
+		__builtin_memset(text, 0, sizeof(text));
+		if (!bpf_skb_load_bytes(skb, offset, text, rest))
+			count_in(&c, text);
+	}
+	return c.events ? c.events : 1;
 }
 
 /* What a packet has on the line: large segments are cut there, each with headers of its own. */
