@@ -38,6 +38,7 @@ enum chaos_fault {
 	CHAOS_RATE,
 	CHAOS_TOKENS,
 	CHAOS_DNS,
+	CHAOS_BREAK_AFTER,
 	CHAOS_FAULT_COUNT,
 };
 
@@ -49,7 +50,7 @@ enum chaos_fault {
 #define CHAOS_LOSING (1 << CHAOS_DROP | CHAOS_SILENCE)
 
 /* Faults that go on for as long as the rule does, on the connection that they have hit. */
-#define CHAOS_LASTING (CHAOS_SILENCE | CHAOS_PACING)
+#define CHAOS_LASTING (CHAOS_SILENCE | CHAOS_PACING | 1 << CHAOS_BREAK_AFTER)
 
 /* What a fault needs of the device by which a packet leaves: tc, or a queue that honours skb->tstamp. Else it is skipped. */
 #define CHAOS_FAULTS_BY_TC (1 << CHAOS_RESET | 1 << CHAOS_DUPLICATE | 1 << CHAOS_CORRUPT | 1 << CHAOS_REORDER)
@@ -85,6 +86,14 @@ enum chaos_loss {
 	CHAOS_LOSS_EVERY,
 	CHAOS_LOSS_BURST,
 	CHAOS_LOSS_COUNT,
+};
+
+/* How a response stops in the middle. */
+enum chaos_break_how {
+	CHAOS_BREAK_RESET,
+	CHAOS_BREAK_CLOSE, /* with the end of the stream, as if that were all */
+	CHAOS_BREAK_STALL, /* with nothing: the connection stays open */
+	CHAOS_BREAK_HOW_COUNT,
 };
 
 /* Which end of the connection the named process is. */
@@ -153,6 +162,10 @@ struct chaos_rule {
 	__u32 corrupt_ppm;
 	__u32 reorder_ppm;
 	__u32 dns;	      /* enum chaos_dns */
+	__u8 break_how;	      /* break-after: enum chaos_break_how, */
+	__u8 pad[7];
+	__u64 break_ns;	      /* after so long, or */
+	__u64 break_bytes;    /* after so many bytes when break_ns is 0 */
 	__u64 reorder_ns;     /* how long a packet is held back for others to overtake it */
 	__u64 idle_ns;	      /* half-open */
 	__u64 rate_bytes;     /* a second, of a connection */
@@ -313,7 +326,8 @@ struct chaos_verdict {
 	__u32 loss_packets;	  /* packets that a model of loss has looked at */
 	__u64 last_packet_ns;	  /* half-open: 0: none seen yet */
 	__u8 upgrade;		  /* payload packets in which a TLS handshake may still begin, after one that asked for it */
-	__u8 pad[7];
+	__u8 cut;		  /* break-after, see bpf/break.bpf.h: what is known of chaos_sock.cut_from and cut_at */
+	__u8 pad[2];
 };
 
 /* What is kept with every socket (sk_storage). An accepted socket begins as a copy of its listener's. */
@@ -325,6 +339,11 @@ struct chaos_sock {
 	__u8 listener;		   /* copied from a listener, not looked at since */
 	struct chaos_verdict verdict;
 	struct chaos_owner owner;
+	__u64 cut_begun_ns;	   /* break-after: when the response began, */
+	__u32 cut_from;		   /* its first byte, */
+	__u32 cut_at;		   /* the first byte that is withheld, */
+	__u32 cut_high;		   /* one beyond the last byte that was let by */
+	__u32 cut_pad;
 	__u64 listener_cookie;	   /* of the listener that this was copied from */
 
 	/* TCP, written by packets that leave only. */
@@ -459,13 +478,13 @@ struct chaos_knobs {
 };
 
 _Static_assert(sizeof(struct chaos_vector) == 128, "chaos_vector");
-_Static_assert(sizeof(struct chaos_rule) == 184, "chaos_rule");
+_Static_assert(sizeof(struct chaos_rule) == 208, "chaos_rule");
 _Static_assert(sizeof(struct chaos_event) == 112, "chaos_event");
 _Static_assert(sizeof(struct chaos_owner) == 40, "chaos_owner");
 _Static_assert(sizeof(struct chaos_interval) == 136, "chaos_interval");
 _Static_assert(sizeof(struct chaos_verdict) == 72, "chaos_verdict");
 _Static_assert(CHAOS_FAULT_COUNT <= 16, "chaos_verdict.decided");
-_Static_assert(sizeof(struct chaos_sock) == 168, "chaos_sock");
+_Static_assert(sizeof(struct chaos_sock) == 192, "chaos_sock");
 _Static_assert(sizeof(struct chaos_flow_key) == 32, "chaos_flow_key");
 _Static_assert(sizeof(struct chaos_name_key) == 260, "chaos_name_key");
 _Static_assert(sizeof(struct chaos_learned_key) == 20, "chaos_learned_key");

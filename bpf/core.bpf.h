@@ -451,6 +451,7 @@ static __noinline __attribute__((unused)) int choose_verdict(struct flow *f, str
 		if (v->generation) /* else it is from when the rules were loaded, see user/seed.c */
 			v->last_packet_ns = 0;
 		v->upgrade = 0;
+		v->cut = 0;
 		v->request = 0;
 		v->hold_until_mono_ns = 0;
 		v->pace_until_mono_ns = 0;

@@ -2,10 +2,11 @@
 /*
  * What has to be done to a packet at a device (tc): lose it below the socket, turn it into a reset, damage it, or send a
  * copy that may wait. Nothing is decided here for packets that leave: the socket hook has marked them. For packets that
- * arrive `reset` and `corrupt` are decided here, since tc runs before the socket hook and a packet cannot be changed there.
+ * arrive `reset`, `corrupt` and `break-after` are decided here, since tc runs before the socket hook and a packet cannot be changed there.
  *
  * Every packet that is not ours goes on to whatever else is attached (TC_ACT_UNSPEC ends no chain).
  */
+#include "bpf/break.bpf.h"
 #include "bpf/damage.bpf.h"
 
 /* No device has this index: a packet redirected there is freed, and its sender told that it left. */
@@ -44,26 +45,10 @@ static always bool swap(struct __sk_buff *skb, __u32 offset, __u32 size)
 	       !bpf_skb_store_bytes(skb, offset, b, size, 0) && !bpf_skb_store_bytes(skb, offset + size, a, size, 0);
 }
 
-static always bool store_tcp(struct __sk_buff *skb, __u32 transport, __u32 field, __u32 from, __u32 to, __u32 size)
-{
-	const __u32 checksum = transport + offsetof(struct tcp_header, checksum);
-
-	return !bpf_l4_csum_replace(skb, checksum, from, to, size) &&
-	       !bpf_skb_store_bytes(skb, transport + field, &to, size, 0);
-}
-
 /* Makes a segment a RST that carries the same sequence numbers. The payload stays: a RST may have one. */
 static always bool set_reset_flags(struct __sk_buff *skb, __u32 transport)
 {
-	const __u32 field = offsetof(struct tcp_header, length);
-	__u16 word, from, to;
-
-	if (bpf_skb_load_bytes(skb, transport + field, &word, sizeof(word)))
-		return false;
-	from = word;
-	to = (word & bpf_htons(0xff00)) | bpf_htons(TCP_RST | TCP_ACK);
-	return !bpf_l4_csum_replace(skb, transport + offsetof(struct tcp_header, checksum), from, to, sizeof(to)) &&
-	       !bpf_skb_store_bytes(skb, transport + field, &to, sizeof(to), 0);
+	return set_flags(skb, transport, TCP_RST | TCP_ACK);
 }
 
 /* Swaps addresses and ports, which leaves every checksum as it is. */
@@ -367,14 +352,17 @@ static always bool corrupts_arriving(const struct chaos_sock *s, const struct fl
 	return touches(r, CHAOS_CORRUPT, s->side, false) && damages(&d, f, s, &s->verdict, r, stats, true);
 }
 
-/* What is to be done to a payload packet that arrives at a socket: 0, MARK_RESET, MARK_CORRUPT or MARK_ANSWER. */
-static always __u32 decide_arriving(struct chaos_sock *s, const struct packet *p)
+/*
+ * What is to be done to a packet with payload, or one that ends the stream, which arrives at a socket: 0, MARK_RESET,
+ * MARK_CORRUPT, MARK_ANSWER or MARK_CUT.
+ */
+static always __u32 decide_arriving(struct chaos_sock *s, const struct packet *p, struct cut *cut)
 {
 	const struct chaos_rule *r;
 	struct chaos_stats *stats;
 	struct flow f = {};
 
-	if (knobs.faults & 1 << CHAOS_DNS && s->dns_answer) {
+	if (knobs.faults & 1 << CHAOS_DNS && s->dns_answer && p->payload) {
 		__u32 rcode = s->dns_answer - 1;
 
 		s->dns_answer = 0;
@@ -383,6 +371,13 @@ static always __u32 decide_arriving(struct chaos_sock *s, const struct packet *p
 	r = rule_arriving(s, p, &f);
 	stats = stats_of(s->verdict.rule);
 	if (!r || !stats)
+		return 0;
+	if (cuts(&f, p, s, &s->verdict, r, stats)) {
+		cut->at = s->cut_at;
+		cut->how = r->break_how;
+		return MARK_CUT;
+	}
+	if (!p->payload)
 		return 0;
 	if (resets_arriving(s, &f, r, stats))
 		return MARK_RESET;
@@ -402,10 +397,13 @@ static always int arriving(struct __sk_buff *skb)
 	struct chaos_sock *s;
 	struct packet p = {};
 	struct bpf_sock *sk, *full;
+	struct cut cut = {};
 	__u32 todo = 0;
 	__s32 network;
 
-	if (!parse(skb, &p, ETH_HLEN) || p.protocol != CHAOS_TCP || !p.payload || p.tcp_flags & (TCP_RST | TCP_SYN))
+	if (!parse(skb, &p, ETH_HLEN) || p.protocol != CHAOS_TCP || p.tcp_flags & (TCP_RST | TCP_SYN))
+		return TC_ACT_UNSPEC;
+	if (!p.payload && !(knobs.faults & 1 << CHAOS_BREAK_AFTER && p.tcp_flags & TCP_FIN))
 		return TC_ACT_UNSPEC;
 	if (!(knobs.faults & 1 << CHAOS_DNS && p.source_port == DNS_PORT) && knobs.arriving_ports && !names_port(p.source_port) && !names_port(p.destination_port))
 		return TC_ACT_UNSPEC;
@@ -415,7 +413,7 @@ static always int arriving(struct __sk_buff *skb)
 	full = bpf_sk_fullsock(sk);
 	s = full && full->state != BPF_TCP_LISTEN ? bpf_sk_storage_get(&chaos_sock, full, NULL, 0) : NULL;
 	if (s)
-		todo = decide_arriving(s, &p);
+		todo = decide_arriving(s, &p, &cut);
 	bpf_sk_release(sk);
 	if (!todo)
 		return TC_ACT_UNSPEC;
@@ -425,6 +423,8 @@ static always int arriving(struct __sk_buff *skb)
 			change_answer(skb, network, &p, todo & DNS_RCODE);
 		return TC_ACT_UNSPEC;
 	}
+	if (knobs.faults & 1 << CHAOS_BREAK_AFTER && todo == MARK_CUT)
+		return network >= 0 && cut_short(skb, network, &p, &cut) ? TC_ACT_UNSPEC : bpf_redirect(NOWHERE, 0);
 	if (todo == MARK_CORRUPT) {
 		if (network >= 0)
 			corrupt_payload(skb, network, &p);

@@ -16,6 +16,7 @@ enum mark_action {
 	MARK_RESET,	/* turn it into the peer's RST for the sender */
 	MARK_RESET_PEER, /* turn it into the sender's RST for the peer */
 	MARK_HOLD,	/* delay it by skb->tstamp, without its socket */
+	MARK_CUT,	/* never on a packet: end it early, see break.bpf.h */
 	MARK_ACTION = 0xff, /* one of the above; and any of these, before it: */
 	MARK_CORRUPT = 0x100,	/* damage its payload */
 	MARK_DUPLICATE = 0x200, /* send a copy as well */

@@ -35,19 +35,23 @@ static always void set_inject(struct chaos_sock *s, struct chaos_verdict *v, __u
 	bpf_spin_unlock(&s->lock);
 }
 
-/* Decides a fault once for a connection: true for the packet with which it begins. */
+/* Decides a fault once for a connection, or for the present request: true for the packet with which it begins. */
 static __noinline __attribute__((unused)) bool decide_once(struct chaos_sock *s, struct chaos_verdict *v,
 							    const struct flow *f, __u32 fault, bool possible)
 {
 	const __u16 bit = 1 << fault;
 	struct chaos_stats *stats;
 	struct chaos_rule *r;
+	__u64 unit;
 
 	if (v->decided & bit || !claim(s, v, bit))
 		return false;
 	stats = stats_of(v->rule);
 	r = rule_of(v->rule);
-	if (!stats || !r || !decide(v->rule, r, stats, fault, unit_throw(r, v, 0), possible))
+	if (!stats || !r)
+		return false;
+	unit = throw(r->seed, v->connection, r->per == CHAOS_PER_REQUEST ? v->request : 0);
+	if (!decide(v->rule, r, stats, fault, unit, possible))
 		return false;
 	set_inject(s, v, bit);
 	tell(v->rule, f, &s->owner, v, fault, 0, 0);

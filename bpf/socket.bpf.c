@@ -16,6 +16,7 @@
  */
 #include "bpf/damage.bpf.h"
 #include "bpf/loss.bpf.h"
+#include "bpf/break.bpf.h"
 #include "bpf/name.bpf.h"
 #include "bpf/pace.bpf.h"
 
@@ -384,6 +385,8 @@ static always bool waits_for_device(struct __sk_buff *skb, struct chaos_sock *s,
 
 	if (faults & CHAOS_FAULTS_BY_TC)
 		needed |= CHAOS_DEVICE_EGRESS;
+	if (faults & 1 << CHAOS_BREAK_AFTER)
+		needed |= CHAOS_DEVICE_INGRESS;
 	if (faults & CHAOS_FAULTS_BY_FQ)
 		needed |= CHAOS_DEVICE_FQ;
 	if (!needed)
@@ -417,6 +420,8 @@ static always int tcp_leaving(struct __sk_buff *skb, struct packet_context *c, s
 		hold_packet(skb, c, s, v, r, stats);
 	else if (new_request)
 		begin_request(skb, c, s, v, r, stats);
+	if (does(r, CHAOS_BREAK_AFTER))
+		count_from(&c->p, s, v, r, new_request);
 	if (s->burst_held)
 		hold_request(skb, &c->p, v, stats);
 	if (knobs.faults & CHAOS_PACING)

@@ -98,6 +98,7 @@ Test(inject, every_fault_word)
 		{ "accept-silence", 1 << CHAOS_ACCEPT_SILENCE },
 		{ "tls-stall", 1 << CHAOS_TLS_STALL },
 		{ "half-open=2m", 1 << CHAOS_HALF_OPEN },
+		{ "break-after=4KiB", 1 << CHAOS_BREAK_AFTER },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -204,6 +204,7 @@ Test(rules, faults)
 		{ FAULT("{ reset: true }"), 1 << CHAOS_RESET, 0, false, 0, 0, 0 },
 		{ FAULT("{ accept-silence: true }"), 1 << CHAOS_ACCEPT_SILENCE, 0, false, 0, 0, 0 },
 		{ FAULT("{ tls-stall: true }"), 1 << CHAOS_TLS_STALL, 0, false, 0, 0, 0 },
+		{ FAULT("{ break-after: { bytes: 1, how: close }, delay: 1s }"), 1 << CHAOS_BREAK_AFTER | 1 << CHAOS_DELAY, 0, false, SECOND, 0, 0 },
 		{ FAULT("{ half-open: { idle: 2m }, delay: 1s }"), 1 << CHAOS_HALF_OPEN | 1 << CHAOS_DELAY, 0, false, SECOND, 0, 0 },
 		{ FAULT("{ reset: true, drop: 1%, delay: 1s }"), 1 << CHAOS_DROP | 1 << CHAOS_DELAY | 1 << CHAOS_RESET,
 		  10000, false, SECOND, 0, 0 },
@@ -341,6 +342,63 @@ Test(rules, wrong_damage)
 		{ DOC("{ ports: 1, side: server, direction: request }", "{ duplicate: 1% }", ""),
 		  "t:4:47: 'duplicate' is for packets that leave the named process, and the request arrives at a server: use "
 		  "'direction: response', or 'side: client' at the other end" },
+	};
+
+	EXPECT_WRONG(cases);
+}
+
+Test(rules, break_after)
+{
+	static const struct {
+		const char *source;
+		uint64_t bytes, ns;
+		enum chaos_break_how how;
+	} cases[] = {
+		{ FAULT("{ break-after: 4KiB }"), 4096, 0, CHAOS_BREAK_RESET },
+		{ FAULT("{ break-after: { bytes: 1GiB } }"), 1 << 30, 0, CHAOS_BREAK_RESET },
+		{ FAULT("{ break-after: { how: close, time: 3s } }"), 0, 3 * SECOND, CHAOS_BREAK_CLOSE },
+		{ FAULT("{ break-after: { bytes: 1, how: stall } }"), 1, 0, CHAOS_BREAK_STALL },
+	};
+
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct rules *rules = parse(cases[i].source);
+		const struct fault *fault = &rules->rules[0].fault;
+
+		cr_expect(fault->faults == 1 << CHAOS_BREAK_AFTER && rules->rules[0].match.protocols == 1 << CHAOS_TCP);
+		cr_expect(fault->break_bytes == cases[i].bytes && fault->break_ns == cases[i].ns && fault->break_how == cases[i].how,
+			  "%s", cases[i].source);
+		rules_free(rules);
+	}
+}
+
+Test(rules, wrong_break_after)
+{
+	static const struct wrong cases[] = {
+		{ FAULT("{ break-after: {} }"), "t:5:25: 'break-after' takes one of 'bytes' and 'time'" },
+		{ FAULT("{ break-after: { how: close } }"), "t:5:25: 'break-after' takes one of 'bytes' and 'time'" },
+		{ FAULT("{ break-after: { bytes: 5, time: 1s } }"), "t:5:25: 'break-after' takes one of 'bytes' and 'time'" },
+		{ FAULT("{ break-after: { bytes: 0 } }"),
+		  "t:5:34: bytes '0' lets nothing by, use 'reset' with 'direction: response'" },
+		{ FAULT("{ break-after: { bytes: 2GiB } }"), "t:5:34: bytes '2GiB' is too much, at most 1GiB" },
+		{ FAULT("{ break-after: { bytes: 3s } }"), "t:5:34: invalid bytes '3s', expected a size such as 4096, 4KiB or 1MB" },
+		{ FAULT("{ break-after: { time: 0s } }"), "t:5:33: time '0s' lets nothing by, it must be more than 0" },
+		{ FAULT("{ break-after: { byte: 5 } }"), "t:5:27: unknown key 'byte', did you mean 'bytes'?" },
+		{ FAULT("{ break-after: { bytes: 5, how: stal } }"), "t:5:42: unknown how 'stal', did you mean 'stall'?" },
+		{ FAULT("{ break-after: { chunks: 12 } }"),
+		  "t:5:35: 'chunks' is not supported: the events of a stream do not end where packets do, and inside TLS they cannot be "
+		  "seen; use 'bytes' or 'time'" },
+		{ FAULT("{ break-after: 5, drop: true }"),
+		  "t:5:12: 'break-after' and 'drop: true' contradict each other: there is no response to break" },
+		{ FAULT("{ reset: true, break-after: 5 }"),
+		  "t:5:25: 'break-after' and 'reset: true' contradict each other: there is no response to break" },
+		{ DOC("{ ports: 1, side: server }", "{ break-after: 5 }", ""),
+		  "t:4:28: 'break-after' is for the client; the server has 'reset' and 'drop'" },
+		{ DOC("{ ports: 1, direction: request }", "{ break-after: 5 }", ""),
+		  "t:4:33: 'break-after' is about responses, leave 'direction' out" },
+		{ DOC("{ ports: 1, protocol: udp }", "{ break-after: 5 }", ""),
+		  "t:4:32: 'break-after' is for tcp only, udp has no stream to break" },
+		{ DOC("{ ports: 1 }", "{ break-after: 5 }", "  per: packet\n"),
+		  "t:7:8: 'per: packet' makes no sense with 'break-after', use 'connection' or 'request'" },
 	};
 
 	EXPECT_WRONG(cases);
@@ -722,7 +780,7 @@ Test(rules, unknown_keys)
 
 Test(rules, words_for_later)
 {
-	static const char *const faults[] = { "break-after", "status", "body", "gpu-oom", "call", "errno" };
+	static const char *const faults[] = { "status", "body", "gpu-oom", "call", "errno" };
 
 	for (size_t i = 0; i < COUNT(faults); i++) {
 		char *source = format(FAULT("{ %s: 1 }"), faults[i]);

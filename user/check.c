@@ -110,6 +110,8 @@ static void describe(const struct load *load, size_t index, struct rule_plan *pl
 	if (faults & 1 << CHAOS_ACCEPT_SILENCE)
 		append(m, size, "%saccept-silence: arriving payload at the socket, leaving payload by a %s program", m[0] ? "; " : "",
 		       tcx ? "TCX" : "clsact");
+	if (faults & 1 << CHAOS_BREAK_AFTER)
+		append(m, size, "%sbreak-after: arriving packets are cut by a %s program", m[0] ? "; " : "", tcx ? "TCX" : "clsact");
 	if (faults & 1 << CHAOS_HALF_OPEN)
 		append(m, size, "%shalf-open: arriving packets at the socket, leaving ones by a %s program", m[0] ? "; " : "",
 		       tcx ? "TCX" : "clsact");

@@ -64,6 +64,9 @@ static const char *mechanism(const struct features *features, enum chaos_fault f
 	case CHAOS_HALF_OPEN:
 		return features->has[FEATURE_TCX] ? "arriving packets at the socket, leaving ones by tc (tcx)"
 						  : "arriving packets at the socket, leaving ones by tc (clsact)";
+	case CHAOS_BREAK_AFTER:
+		return features->has[FEATURE_TCX] ? "a tc program (tcx) cuts the packet that goes beyond"
+						  : "a tc program (clsact) cuts the packet that goes beyond";
 	case CHAOS_DELAY:
 		return features->has[FEATURE_FQ] ? "the first packet of a request is stamped, fq holds it" : NULL;
 	case CHAOS_REFUSE:

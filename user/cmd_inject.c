@@ -20,6 +20,7 @@ static const char help[] = "Usage: chaosbpf inject FAULT... WHOM... --for T [OPT
 			   "  accept-silence    connections are accepted and never answered\n"
 			   "  tls-stall         TLS handshakes never finish\n"
 			   "  half-open=2m      what is silent for so long is forgotten, as by a NAT\n"
+			   "  break-after=4KiB  connections are reset after so much of what the server says\n"
 			   "  dns=nxdomain      questions for the names of --to; also servfail, empty, timeout\n"
 			   "\n"
 			   "WHOM, all that are given must hold:\n"

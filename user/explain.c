@@ -423,11 +423,25 @@ static void say_dns(struct sentence *s, const struct rule *rule)
 	say(s, " %s", becomes[rule->fault.dns]);
 }
 
+/* "are reset after 4096 bytes of each response" */
+static void say_break(struct sentence *s, const struct rule *rule)
+{
+	static const char *const how[] = { "are reset", "are closed", "go silent" };
+
+	say(s, "%s after ", how[rule->fault.break_how]);
+	if (rule->fault.break_ns)
+		say_duration(s, rule->fault.break_ns);
+	else
+		say(s, "%llu byte%s", (unsigned long long)rule->fault.break_bytes, rule->fault.break_bytes == 1 ? "" : "s");
+	say(s, rule->per == CHAOS_PER_REQUEST ? " of each response" : " of what the server says");
+}
+
 /* "connections from ... lose 5 % of their packets and take 2 s longer for each request" */
 static void say_connections(struct sentence *s, const struct rule *rule)
 {
 	static const enum chaos_fault order[] = { CHAOS_DROP,    CHAOS_DELAY,	  CHAOS_REFUSE,	 CHAOS_RESET,	  CHAOS_ACCEPT_SILENCE, CHAOS_TLS_STALL,
-						  CHAOS_CORRUPT, CHAOS_DUPLICATE, CHAOS_REORDER, CHAOS_HALF_OPEN, CHAOS_RATE,		CHAOS_TOKENS };
+						  CHAOS_CORRUPT, CHAOS_DUPLICATE, CHAOS_REORDER, CHAOS_HALF_OPEN, CHAOS_RATE,		CHAOS_TOKENS,
+						  CHAOS_BREAK_AFTER };
 	const size_t orders = sizeof(order) / sizeof(order[0]);
 	size_t count = (size_t)__builtin_popcount(rule->fault.faults), said = 0;
 
@@ -451,6 +465,8 @@ static void say_connections(struct sentence *s, const struct rule *rule)
 			say(s, "are accepted and never answered");
 		} else if (order[i] == CHAOS_TLS_STALL) {
 			say(s, "never finish their TLS handshake");
+		} else if (order[i] == CHAOS_BREAK_AFTER) {
+			say_break(s, rule);
 		} else if (order[i] == CHAOS_HALF_OPEN) {
 			say(s, "are forgotten after ");
 			say_duration(s, rule->fault.idle_ns);

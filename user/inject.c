@@ -54,6 +54,7 @@ static const struct {
 	{ "reorder", "true", "reorder=10%" },
 	{ "half-open", NULL, "half-open=2m" },
 	{ "rate", NULL, "rate=1mbit" },         { "tokens", NULL, "tokens=5/s" }, { "dns", NULL, "dns=nxdomain" },
+	{ "break-after", NULL, "break-after=4KiB" },
 };
 #define FAULT_WORDS (sizeof(faults) / sizeof(faults[0]))
 
@@ -436,7 +437,7 @@ static int unknown_fault(const char *word, struct error *err)
 		error_hint(err, "did you mean '%s'?", near);
 	else
 		error_hint(err, "faults are drop, delay, jitter, distribution, refuse, reset, accept-silence, tls-stall, duplicate, "
-				"corrupt, reorder, half-open, rate, tokens and dns, as in delay=5s");
+				"corrupt, reorder, half-open, rate, tokens, dns and break-after, as in delay=5s");
 	return -EINVAL;
 }
 

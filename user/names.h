@@ -10,6 +10,7 @@ extern const char *const fault_names[];	       /* enum chaos_fault: drop, delay,
 extern const char *const dns_names[];
 extern const char *const dns_names[];	       /* nxdomain, servfail, timeout, empty */
 extern const char *const per_names[];	       /* connection, packet, request */
+extern const char *const break_how_names[];    /* reset, close, stall */
 extern const char *const distribution_names[]; /* uniform, normal, pareto */
 extern const char *const loss_names[];	       /* enum chaos_loss: chance, every, burst */
 extern const char *const side_names[];	       /* unknown, client, server */

@@ -305,6 +305,78 @@ static int key_half_open(struct parser *p, const struct node *node, void *target
 	return err;
 }
 
+#define BREAK_MAX_BYTES (1ULL << 30) /* sequence numbers begin again after four times as many */
+
+static int key_break_bytes(struct parser *p, const struct node *node, void *target)
+{
+	static const char expected[] = "a size such as 4096, 4KiB or 1MB";
+	uint64_t *bytes = target;
+	const char *text;
+	int err;
+
+	err = value_text(p, node, expected, &text);
+	if (err)
+		return err;
+	err = parse_size(text, bytes);
+	if (err == -EINVAL)
+		return fail(p, node->mark, "invalid %s '%s', expected %s", node->label, show(p, text), expected);
+	if (err || *bytes > BREAK_MAX_BYTES)
+		return fail(p, node->mark, "%s '%s' is too much, at most 1GiB", node->label, show(p, text));
+	if (*bytes == 0)
+		return fail(p, node->mark, "%s '%s' lets nothing by, use 'reset' with 'direction: response'", node->label,
+			    show(p, text));
+	return 0;
+}
+
+static int key_break_time(struct parser *p, const struct node *node, void *target)
+{
+	uint64_t *ns = target;
+	int err = value_duration(p, node, RULES_MAX_DURATION_NS, ns);
+
+	if (!err && *ns == 0)
+		err = fail(p, node->mark, "time '%s' lets nothing by, it must be more than 0", show(p, node->text));
+	return err;
+}
+
+static int key_break_chunks(struct parser *p, const struct node *node, void *target)
+{
+	(void)target;
+	return fail(p, node->mark, "'chunks' is not supported: the events of a stream do not end where packets do, and inside TLS "
+				   "they cannot be seen; use 'bytes' or 'time'");
+}
+
+static int key_break_how(struct parser *p, const struct node *node, void *target)
+{
+	enum chaos_break_how *how = target;
+	unsigned int index;
+	int err = value_choice(p, node, break_how_names, &index);
+
+	if (!err)
+		*how = index;
+	return err;
+}
+
+static int key_break_after(struct parser *p, const struct node *node, void *target)
+{
+	static const struct key keys[] = {
+		{ "bytes", key_break_bytes, offsetof(struct fault, break_bytes) },
+		{ "time", key_break_time, offsetof(struct fault, break_ns) },
+		{ "chunks", key_break_chunks, 0 },
+		{ "how", key_break_how, offsetof(struct fault, break_how) },
+		{ NULL, NULL, 0 },
+	};
+	struct fault *fault = target;
+	int err;
+
+	fault->faults |= 1U << CHAOS_BREAK_AFTER;
+	if (node->kind == NODE_TEXT)
+		return key_break_bytes(p, node, &fault->break_bytes);
+	err = map_parse(p, node, "a map such as { bytes: 4KiB }", keys, fault);
+	if (!err && !fault->break_bytes == !fault->break_ns)
+		err = fail(p, node->mark, "'break-after' takes one of 'bytes' and 'time'");
+	return err;
+}
+
 static int key_accept_silence(struct parser *p, const struct node *node, void *target)
 {
 	struct fault *fault = target;
@@ -338,10 +410,10 @@ const struct key fault_keys[] = {
 	{ "half-open", key_half_open, 0 },
 	{ "rate", key_rate, 0 },
 	{ "tokens", key_tokens, 0 },
+	{ "break-after", key_break_after, 0 },
 	{ "corrupt", key_corrupt, 0 },
 	{ "duplicate", key_duplicate, 0 },
 	{ "reorder", key_reorder, 0 },
-	{ "break-after", NULL, 0 },
 	{ "dns", key_dns, 0 },
 	{ "status", NULL, 0 },
 	{ "body", NULL, 0 },
@@ -445,6 +517,10 @@ int key_fault(struct parser *p, const struct node *node, void *target)
 	if (HAS(fault, CHAOS_HALF_OPEN) && fault->drop_all)
 		return fail(p, node_get(node, "half-open")->key_mark,
 			    "'half-open' and 'drop: true' contradict each other: no connection gets as far");
+	if (HAS(fault, CHAOS_BREAK_AFTER) && (fault->drop_all || HAS(fault, CHAOS_RESET)))
+		return fail(p, node_get(node, "break-after")->key_mark,
+			    "'break-after' and '%s: true' contradict each other: there is no response to break",
+			    fault->drop_all ? "drop" : "reset");
 	if (HAS(fault, CHAOS_RESET) && fault->drop_all)
 		return fail(p, node_get(node, "reset")->key_mark,
 			    "'reset' and 'drop: true' contradict each other: the client would not hear of it");
@@ -586,6 +662,19 @@ static int check_dns(struct parser *p, const struct node *node, struct rule *rul
 	return 0;
 }
 
+/* What arrives at a client is cut; a server's packets leave in pieces that are not yet what the wire sees. */
+static int check_break(struct parser *p, const struct node *node, struct rule *rule)
+{
+	if (rule->match.side == CHAOS_SIDE_SERVER)
+		return fail(p, match_mark(node, "side"), "'break-after' is for the client; the server has 'reset' and 'drop'");
+	if (rule->match.directions == CHAOS_REQUEST)
+		return fail(p, match_mark(node, "direction"), "'break-after' is about responses, leave 'direction' out");
+	if (rule->per == CHAOS_PER_PACKET)
+		return fail(p, node_get(node, "per") ? node_get(node, "per")->mark : node->mark,
+			    "'per: packet' makes no sense with 'break-after', use 'connection' or 'request'");
+	return check_tcp(p, node, &rule->match, CHAOS_BREAK_AFTER, "stream to break");
+}
+
 int fault_check(struct parser *p, const struct node *node, struct rule *rule)
 {
 	struct fault *fault = &rule->fault;
@@ -599,6 +688,8 @@ int fault_check(struct parser *p, const struct node *node, struct rule *rule)
 		err = check_tcp(p, node, &rule->match, CHAOS_RESET, "connection to reset");
 	if (!err && HAS(fault, CHAOS_ACCEPT_SILENCE))
 		err = check_silence(p, node, rule, CHAOS_ACCEPT_SILENCE, "connection to accept");
+	if (!err && HAS(fault, CHAOS_BREAK_AFTER))
+		err = check_break(p, node, rule);
 	if (!err && HAS(fault, CHAOS_HALF_OPEN))
 		err = check_silence(p, node, rule, CHAOS_HALF_OPEN, "connection to forget");
 	if (!err && HAS(fault, CHAOS_TLS_STALL))

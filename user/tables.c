@@ -535,6 +535,9 @@ static void make_rule(struct chaos_rule *to, struct chaos_budget *budget, const 
 	to->per = from->per;
 	to->idle_ns = from->fault.idle_ns;
 	to->dns = from->fault.dns;
+	to->break_bytes = from->fault.break_bytes;
+	to->break_ns = from->fault.break_ns;
+	to->break_how = from->fault.break_how;
 	to->distribution = from->fault.distribution;
 	to->directions = from->match.directions;
 	budget->max_hits = to->max_hits;
@@ -548,7 +551,7 @@ unsigned int rule_device_needs(const struct rule *rule)
 
 	if (faults & (CHAOS_LOSING | CHAOS_FAULTS_BY_TC))
 		needs |= CHAOS_DEVICE_EGRESS;
-	if (faults & (1 << CHAOS_RESET | 1 << CHAOS_CORRUPT))
+	if (faults & (1 << CHAOS_RESET | 1 << CHAOS_CORRUPT | 1 << CHAOS_BREAK_AFTER))
 		needs |= CHAOS_DEVICE_INGRESS;
 	if (faults & 1 << CHAOS_DNS)
 		needs |= CHAOS_DEVICE_EGRESS | CHAOS_DEVICE_INGRESS;

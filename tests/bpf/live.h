@@ -15,7 +15,9 @@
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "tests/bpf/loaded.h"
 #include "user/device.h"

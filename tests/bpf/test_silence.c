@@ -290,7 +290,7 @@ Test(silence, keepalive)
 
 	go_live(&live, RULE("everything: true", "half-open: { idle: 1500ms }", ""));
 	e = meet(AF_INET);
-	setsockopt(e.client, IPPROTO_TCP, TCP_KEEPIDLE, &one, sizeof(one));
+	setsockopt(e.client, IPPROTO_TCP, TCP_KEEPIDLE, &two, sizeof(two));
 	setsockopt(e.client, IPPROTO_TCP, TCP_KEEPINTVL, &one, sizeof(one));
 	setsockopt(e.client, IPPROTO_TCP, TCP_KEEPCNT, &two, sizeof(two));
 	setsockopt(e.client, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));

@@ -103,6 +103,7 @@ Each command has its own, in two spellings:
     accept-silence    connections are accepted and never answered
     tls-stall         TLS handshakes never finish
     half-open=2m      what is silent for so long is forgotten, as by a NAT
+    break-after=4KiB  connections are reset after so much of what the server says
     dns=nxdomain      questions for the names of --to; also servfail, empty, timeout
 
   WHOM, all that are given must hold:

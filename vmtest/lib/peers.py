@@ -283,6 +283,22 @@ class Client:
             return outcome(error)
         return None
 
+    def drain(self, number, text, timeout=20):
+        """Sends, and takes what comes until that ends: {"error", "bytes", "ms"}."""
+        sock = self.open_sockets[number]
+        sock.settimeout(timeout)
+        start = time.monotonic()
+        got = 0
+        try:
+            sock.sendall(text.encode())
+            while True:
+                data = sock.recv(1 << 18)
+                if not data:
+                    raise serve.Gone()
+                got += len(data)
+        except (OSError, serve.Gone) as problem:
+            return {"error": outcome(problem), "bytes": got, "ms": ms_since(start)}
+
     def receive(self, number, timeout=20):
         """What comes next: {"error", "bytes", "ms"}."""
         sock = self.open_sockets[number]

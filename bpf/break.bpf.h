@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * break-after: a response that stops in the middle, at a byte.
+ *
+ * Where it stops is a sequence number (`cut_at`), not a count of packets: a segment that comes twice, or out of order, is
+ * what it is. Up to it everything arrives. The segment that goes beyond is cut there by the length in its IP header, to
+ * which the receiver trims it, and everything after it becomes a reset, the end of the stream, or nothing. The sender
+ * is told by the client's own stack, and, when the rule ends, sends again what was withheld.
+ *
+ *	socket hook   a request leaves: its acknowledgement is the number of the first byte of the answer (count_from)
+ *	tc            a segment arrives: is it beyond? (cuts), then what it becomes (cut_short)
+ */
+#ifndef BREAK_BPF_H
+#define BREAK_BPF_H
+
+#include "bpf/silence.bpf.h"
+
+/* chaos_verdict.cut */
+#define CUT_COUNTS 1 /* cut_from is the first byte of the response */
+#define CUT_DONE 2   /* cut_at is where it stops */
+
+/* In the socket hook of the client, for what leaves. */
+static always void count_from(const struct packet *p, struct chaos_sock *s, struct chaos_verdict *v, const struct chaos_rule *r,
+			      bool new_request)
+{
+	if (!(p->tcp_flags & TCP_ACK) || v->cut & CUT_DONE)
+		return;
+	if (r->per == CHAOS_PER_REQUEST ? !new_request : v->cut & CUT_COUNTS)
+		return;
+	v->cut = CUT_COUNTS;
+	s->cut_from = s->cut_high = p->ack;
+	s->cut_begun_ns = 0;
+	if (r->per == CHAOS_PER_REQUEST)
+		v->decided &= ~(1 << CHAOS_BREAK_AFTER);
+}
+
+/* `time`: the response stops at the first segment with news after so long; what came before has come. */
+static always bool time_is_over(const struct packet *p, struct chaos_sock *s, const struct chaos_rule *r)
+{
+	const __u32 end = p->seq + p->payload;
+	const __u64 now = now_ns();
+
+	if (!after(end, s->cut_high))
+		return false;
+	if (!s->cut_begun_ns)
+		s->cut_begun_ns = now;
+	if (now - s->cut_begun_ns >= r->break_ns)
+		return true;
+	s->cut_high = end;
+	return false;
+}
+
+/* Does this segment go beyond the place where the response stops? Decided when the first one does. */
+static always bool cuts(const struct flow *f, const struct packet *p, struct chaos_sock *s, struct chaos_verdict *v,
+			const struct chaos_rule *r, struct chaos_stats *stats)
+{
+	const __u32 end = p->seq + p->payload;
+	__u32 at = s->cut_from + r->break_bytes;
+
+	if (!does(r, CHAOS_BREAK_AFTER))
+		return false;
+	if (v->cut & CUT_DONE) {
+		if (!after(end + !!(p->tcp_flags & TCP_FIN), s->cut_at))
+			return false;
+		count(&stats->packets);
+		return true;
+	}
+	if (!(v->cut & CUT_COUNTS) || !p->payload)
+		return false;
+	if (r->break_ns) {
+		if (!time_is_over(p, s, r))
+			return false;
+		at = s->cut_high;
+	}
+	if (!after(end, at) || !decide_once(s, v, f, CHAOS_BREAK_AFTER, true))
+		return false;
+	s->cut_at = at;
+	v->cut |= CUT_DONE;
+	count(&stats->packets);
+	return true;
+}
+
+/* ---- the checksum of what is kept ------------------------------------------------------------------------------------ */
+
+#define CHUNK 256 /* bpf_csum_diff takes 512 at most */
+#define MAX_CHUNKS 260
+
+struct cut_chunk {
+	__u8 bytes[2 * CHUNK];
+};
+MAP(BPF_MAP_TYPE_PERCPU_ARRAY, chaos_chunk, __u32, struct cut_chunk, 1);
+
+/*
+ * The Internet checksum's sum over `size` bytes from `offset` on, without the first byte where that is one to be kept
+ * (sums go by pairs of bytes). Negative when it cannot be read.
+ */
+static __noinline __attribute__((unused)) __s64 sum_of(struct __sk_buff *skb, __u32 offset, __u32 size, bool skip_first)
+{
+	struct cut_chunk *chunk;
+	__u32 zero = 0;
+	__s64 sum = 0;
+
+	chunk = bpf_map_lookup_elem(&chaos_chunk, &zero);
+	if (!chunk)
+		return -1;
+	for (__u32 i = 0; i < MAX_CHUNKS && size; i++) {
+		__u32 n = size < CHUNK ? size : CHUNK;
+
+		/* The verifier has to see the bounds of this register, whatever clang compared. */
+		asm volatile("" : "+r"(n));
+		n &= 2 * CHUNK - 1;
+		if (!n)
+			return -1;
+		*(__u32 *)(chunk->bytes + (n & (2 * CHUNK - 4))) = 0;
+		if (bpf_skb_load_bytes(skb, offset, chunk->bytes, n))
+			return -1;
+		if (skip_first && !i)
+			chunk->bytes[0] = 0;
+		sum = bpf_csum_diff(NULL, 0, (void *)chunk->bytes, (n + 3) & (2 * CHUNK - 4), sum);
+		if (sum < 0)
+			return -1;
+		offset += n;
+		size -= n;
+	}
+	return size ? -1 : (__u32)sum;
+}
+
+/* ---- what a segment becomes ------------------------------------------------------------------------------------------- */
+
+static always bool set_flags(struct __sk_buff *skb, __u32 transport, __u8 flags)
+{
+	const __u32 field = offsetof(struct tcp_header, length);
+	__u16 word, from, to;
+
+	if (bpf_skb_load_bytes(skb, transport + field, &word, sizeof(word)))
+		return false;
+	from = word;
+	to = (word & bpf_htons(0xff00)) | bpf_htons(flags);
+	return !bpf_l4_csum_replace(skb, transport + offsetof(struct tcp_header, checksum), from, to, sizeof(to)) &&
+	       !bpf_skb_store_bytes(skb, transport + field, &to, sizeof(to), 0);
+}
+
+static always bool store_tcp(struct __sk_buff *skb, __u32 transport, __u32 field, __u32 from, __u32 to, __u32 size)
+{
+	const __u32 checksum = transport + offsetof(struct tcp_header, checksum);
+
+	return !bpf_l4_csum_replace(skb, checksum, from, to, size) &&
+	       !bpf_skb_store_bytes(skb, transport + field, &to, size, 0);
+}
+
+/* The length in the IP header; false where there is none that says so (BIG TCP over IPv6), or it has no room. */
+static always bool set_ip_length(struct __sk_buff *skb, __u32 network, const struct packet *p, __u32 length)
+{
+	const __u32 field = network + (p->ipv6 ? offsetof(struct ipv6_header, payload_length) :
+						 offsetof(struct ipv4_header, total_length));
+	__u16 from, to;
+
+	if (p->ipv6)
+		length -= sizeof(struct ipv6_header);
+	if (length > 0xffff || bpf_skb_load_bytes(skb, field, &from, sizeof(from)))
+		return false;
+	to = bpf_htons(length);
+	if (p->ipv6)
+		return from && !bpf_skb_store_bytes(skb, field, &to, sizeof(to), BPF_F_RECOMPUTE_CSUM);
+	return !bpf_l3_csum_replace(skb, network + offsetof(struct ipv4_header, checksum), from, to, sizeof(to)) &&
+	       !bpf_skb_store_bytes(skb, field, &to, sizeof(to), 0);
+}
+
+/*
+ * Keeps so many bytes of payload, with a checksum that holds also where the receiver looks at it (no offload): the bytes
+ * that go leave the sum, and so does the difference in the length that TCP's checksum covers.
+ */
+static always bool keep_payload(struct __sk_buff *skb, __u32 network, const struct packet *p, __u32 keep)
+{
+	const __u32 even = keep & ~1U, header = p->payload_offset - p->transport;
+	const __u32 checksum = network + p->transport + offsetof(struct tcp_header, checksum);
+	__be32 from = bpf_htonl(header + p->payload), to = bpf_htonl(header + keep);
+	__s64 sum;
+
+	sum = sum_of(skb, network + p->payload_offset + even, p->payload - even, keep & 1);
+	if (sum < 0)
+		return false;
+	sum = bpf_csum_diff(&from, sizeof(from), &to, sizeof(to), ~(__u32)sum);
+	return sum >= 0 && set_ip_length(skb, network, p, p->payload_offset + keep) &&
+	       !bpf_l4_csum_replace(skb, checksum, 0, (__u32)sum, BPF_F_PSEUDO_HDR);
+}
+
+/*
+ * A reset right behind the segment that is cut: the segment itself as a copy, with the number of the first byte that is
+ * withheld. It comes in by the same device after this one, and tc lets a RST by.
+ */
+static always void reset_behind(struct __sk_buff *skb, __u32 transport, const struct packet *p, __u32 at)
+{
+	const __u32 field = offsetof(struct tcp_header, seq);
+
+	if (!set_flags(skb, transport, TCP_RST | TCP_ACK) ||
+	    !store_tcp(skb, transport, field, bpf_htonl(p->seq), bpf_htonl(at), 4))
+		return;
+	bpf_clone_redirect(skb, skb->ifindex, BPF_F_INGRESS);
+	store_tcp(skb, transport, field, bpf_htonl(at), bpf_htonl(p->seq), 4);
+}
+
+struct cut {
+	__u32 at;
+	__u8 how; /* enum chaos_break_how */
+};
+
+/* False: the segment is to be lost. */
+static always bool cut_short(struct __sk_buff *skb, __u32 network, const struct packet *p, const struct cut *cut)
+{
+	const __u32 transport = network + p->transport;
+	const __u32 keep = after(cut->at, p->seq) ? cut->at - p->seq : 0;
+	const __u8 flags = p->tcp_flags & ~(TCP_FIN | TCP_PSH);
+	__u32 seq = p->seq;
+
+	if (keep > p->payload)
+		return true;
+	if (!keep) {
+		if (cut->how == CHAOS_BREAK_STALL)
+			return false;
+		seq = cut->at;
+		if (!store_tcp(skb, transport, offsetof(struct tcp_header, seq), bpf_htonl(p->seq), bpf_htonl(seq), 4))
+			return false;
+		if (cut->how == CHAOS_BREAK_RESET)
+			return set_flags(skb, transport, TCP_RST | TCP_ACK);
+	} else if (cut->how == CHAOS_BREAK_RESET) {
+		reset_behind(skb, transport, p, cut->at);
+	}
+	return set_flags(skb, transport, cut->how == CHAOS_BREAK_CLOSE ? flags | TCP_FIN : flags) &&
+	       keep_payload(skb, network, p, keep);
+}
+
+#endif

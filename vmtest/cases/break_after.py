@@ -1,0 +1,122 @@
+#!/usr/bin/python3
+# timeout: 120
+"""break-after: a response stops at a byte, by a reset, an end or silence; the neighbour's is whole."""
+import fcntl
+import socket
+import struct
+
+import chaos
+import place
+from case import alone, check, check_equal, check_took, expect, main, part
+from scene import PLACES, VICTIM, Scene
+
+HOSTS = [host for _, family, host, _ in PLACES if family != "mapped"]
+SIZES = [10, 1001, 70000, 300001]
+HOWS = {"reset": "ECONNRESET", "close": "eof", "stall": "timeout"}
+BODY = 400000
+KEPT, TIMED, TLS, BARE, LATER = 7790, 7791, 7792, 7793, 7794
+REQUEST = f"GET /bytes/{BODY} HTTP/1.1\r\nHost: a\r\nUser-Agent: breaking\r\n\r\n"
+PORTS = {(how, size): 7750 + 4 * i + k for i, how in enumerate(HOWS) for k, size in enumerate(SIZES)}
+
+scene = None
+
+
+def setup():
+    global scene
+    scene = Scene()
+    for port in [*PORTS.values(), KEPT, TIMED, BARE, LATER]:
+        scene.listen(port)
+    scene.listen(TLS, "tls")
+
+
+def rules():
+    def rule(name, port, what, **more):
+        return chaos.rule(name, {"cgroup": VICTIM, "ports": [port]}, {"break_after": what}, **more)
+
+    return [rule(f"{how}-{size}", port, {"bytes": size, "how": how}) for (how, size), port in PORTS.items()] + [
+        rule("kept", KEPT, {"bytes": "1KB"}, per="request"),
+        rule("timed", TIMED, {"time": "700ms", "how": "close"}),
+        rule("tls", TLS, {"bytes": "16KiB", "how": "close"}),
+        rule("bare", BARE, {"bytes": 2001})]
+
+
+def drain(client, host, port, timeout=3):
+    return client.drain(client.open(host, port)["id"], REQUEST, timeout)
+
+
+@part
+def exact_to_the_byte():
+    for (how, size), port in PORTS.items():
+        for host in HOSTS:
+            met = drain(scene.victim, host, port, 1 if how == "stall" else 20)
+            check_equal((met["bytes"], met["error"]), (size, HOWS[how]), f"{host}: {how} after {size}")
+            if size == SIZES[1]:
+                met = drain(scene.neighbour, host, port, 1)
+                check(met["bytes"] > BODY and met["error"] == "timeout", f"{host}: the neighbour: {met}")
+            expect(f"{how}-{size}", 1, event={"fault": "break-after", "comm": "victim", "side": "client"})
+
+
+@part
+def each_response_of_a_kept_alive_connection():
+    for host in HOSTS:
+        number = scene.victim.open(host, KEPT)["id"]
+        for _ in range(4):
+            check_equal(scene.victim.request(number, "/bytes/800")["error"], None, f"{host}: a short response")
+        met = scene.victim.drain(number, REQUEST)
+        check_equal((met["bytes"], met["error"]), (1000, "ECONNRESET"), f"{host}: a long one")
+        expect("kept", 1)
+
+
+@part
+def after_a_time():
+    """A stream of tokens ends in the middle, as if that were all."""
+    for host in HOSTS:
+        number = scene.victim.open(host, TIMED)["id"]
+        met = scene.victim.drain(number, "GET /stream?tokens=100&ms=100 HTTP/1.1\r\nHost: a\r\n\r\n")
+        check_equal(met["error"], "eof", f"{host}: the stream")
+        check(200 < met["bytes"] < 3000, f"{host}: {met}")
+        check_took(met["ms"], 700, f"{host}: the stream")
+        expect("timed", 1)
+
+
+@part
+def inside_tls():
+    """The bytes are those of the wire; TLS notices an end that is none."""
+    for host in HOSTS:
+        number = scene.victim.open(host, TLS, tls="1.3")["id"]
+        check(scene.victim.request(number, f"/bytes/{BODY}")["error"] is not None, f"{host}: a request")
+        expect("tls", 1)
+
+
+def without_checksum_offload(netns, device):
+    """ethtool -K DEVICE tx off: the receiver then looks at every checksum."""
+    with place.in_netns(netns), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        value = struct.pack("II", 0x17, 0)  # ETHTOOL_STXCSUM
+        import ctypes
+
+        buffer = ctypes.create_string_buffer(value, len(value))
+        fcntl.ioctl(sock, 0x8946, struct.pack("16sP", device.encode(), ctypes.addressof(buffer)))  # SIOCETHTOOL
+
+
+@part
+def checksums_that_are_looked_at():
+    without_checksum_offload("ns1", "s1")
+    for host in HOSTS:
+        met = drain(scene.victim, host, BARE, 20)
+        check_equal((met["bytes"], met["error"]), (2001, "ECONNRESET"), f"{host}: without offload")
+        expect("bare", 1)
+
+
+@alone
+def a_stalled_response_goes_on_afterwards():
+    chaos.load(chaos.rule("stall", {"cgroup": VICTIM, "ports": [LATER]}, {"break_after": {"bytes": 5000, "how": "stall"}}))
+    stalled = {host: scene.victim.open(host, LATER)["id"] for host in HOSTS}
+    came = {host: scene.victim.drain(number, REQUEST, 1)["bytes"] for host, number in stalled.items()}
+    chaos.stop()
+    for host, number in stalled.items():
+        check_equal(came[host], 5000, f"{host}: under the rule")
+        rest = scene.victim.drain(number, "", 5)
+        check(came[host] + rest["bytes"] > BODY, f"{host}: after the end: {rest}")
+
+
+main(setup, lambda: scene and scene.close(), rules)
