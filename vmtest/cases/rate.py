@@ -2,6 +2,7 @@
 # timeout: 150
 """rate and tokens: never faster than asked, and not much slower, over loopback and veth, up and down, TCP and UDP."""
 import socket
+import threading
 import time
 
 import chaos
@@ -18,6 +19,9 @@ scene = slow = None
 
 class Streamer:
     """A server that answers whatever comes with events, each sent by itself."""
+
+    def __init__(self):
+        self.stopping = threading.Event()
 
     def serve(self, host, port, events, pause):
         sock = socket.socket(socket.AF_INET)
