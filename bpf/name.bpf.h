@@ -108,9 +108,6 @@ int match_name(__u32 number, __u32 at, __u32 length);
 /* name server -> whoever asked: an answer teaches which addresses the names of the rules have. */
 int hear_answer(struct __sk_buff *skb);
 
-/* whoever asks -> name server: what becomes of the question; a set of enum mark_action, 0: nothing. */
-int take_query(struct __sk_buff *skb);
-
 /* client -> server: the first payload settles by which name the server is meant; the rule is chosen again then. */
 int settle_name(struct __sk_buff *skb);
 

@@ -314,4 +314,31 @@ static always void report_device(const struct chaos_owner *owner, __u32 ifindex)
 	bpf_ringbuf_submit(e, 0);
 }
 
+/* ---- for the hooks of sockets -------------------------------------------------------------------------------------- */
+
+#define PASS 1
+#define DROP 0
+#define DROP_QUIETLY 2 /* leaving: dropped like a full queue would, which UDP does not tell its caller */
+
+static always void learn_from_packet(struct __sk_buff *skb, struct chaos_sock *s)
+{
+	/* Nobody saw it being opened: the packet still knows its cgroup and user. Where net_cls is used, 5.10 says root. */
+	s->owner.cgroup_id = bpf_skb_cgroup_id(skb);
+	s->owner.uid = bpf_get_socket_uid(skb);
+	s->known = 1;
+}
+
+/*
+ * Loses a packet that leaves. Below TCP, in tc, it is a loss like any on the wire. Where tc is not there (yet) the
+ * packet ends here: TCP sees a failed transmission and tries again later, UDP gets the answer that it keeps to itself.
+ */
+static always int lose_leaving(struct __sk_buff *skb, const struct chaos_sock *s, __u8 protocol)
+{
+	if (device_flags(&s->owner, skb->ifindex) & CHAOS_DEVICE_EGRESS) {
+		skb->mark = MARK | MARK_DROP;
+		return PASS;
+	}
+	return protocol == CHAOS_UDP ? DROP_QUIETLY : DROP;
+}
+
 #endif

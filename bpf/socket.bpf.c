@@ -5,7 +5,6 @@
  *
  *	known flow that no rule names?     one look-up, out
  *	an answer of DNS?                  it teaches addresses, where rules name hosts
- *	a question for a name?             answered or lost, where a rule says so
  *	whose is it, which rule?           kept with the socket (verdict), or in chaos_flows for sockets with many peers
  *	drop, and the kinds of silence     leaving: marked, tc loses it; arriving: never reaches the socket
  *	reset                              leaving: marked, tc answers it; arriving: device.bpf.c has seen it before us
@@ -20,10 +19,6 @@
 #include "bpf/name.bpf.h"
 #include "bpf/pace.bpf.h"
 
-#define PASS 1
-#define DROP 0
-#define DROP_QUIETLY 2 /* leaving: dropped like a full queue would, which UDP does not tell its caller */
-
 /*
  * The least TCP payload of a TLS connection that may begin a request: below it lie HTTP/2's window updates and pings,
  * which cannot be told from requests once encrypted (two updates in one TLS 1.2 record are 55 bytes).
@@ -37,14 +32,6 @@ struct packet_context {
 };
 
 /* ---- which connection is it, and what was decided for it ---------------------------------------------------- */
-
-static always void learn_from_packet(struct __sk_buff *skb, struct chaos_sock *s)
-{
-	/* Nobody saw it being opened: the packet still knows its cgroup and user. Where net_cls is used, 5.10 says root. */
-	s->owner.cgroup_id = bpf_skb_cgroup_id(skb);
-	s->owner.uid = bpf_get_socket_uid(skb);
-	s->known = 1;
-}
 
 /* A packet to or from a listener belongs to a connection that has no socket yet. */
 static __noinline struct chaos_verdict *flow_verdict(struct __sk_buff *skb, struct chaos_sock *s, struct flow *f)
@@ -102,19 +89,6 @@ static always bool drops(struct packet_context *c, struct chaos_sock *s, struct 
 	if (r->per == CHAOS_PER_REQUEST) /* see begin_request() */
 		return false;
 	return decide_once(s, v, &c->f, CHAOS_DROP, true);
-}
-
-/*
- * Loses a packet that leaves. Below TCP, in tc, it is a loss like any on the wire. Where tc is not there (yet) the
- * packet ends here: TCP sees a failed transmission and tries again later, UDP gets the answer that it keeps to itself.
- */
-static always int lose_leaving(struct __sk_buff *skb, const struct chaos_sock *s, __u8 protocol)
-{
-	if (device_flags(&s->owner, skb->ifindex) & CHAOS_DEVICE_EGRESS) {
-		skb->mark = MARK | MARK_DROP;
-		return PASS;
-	}
-	return protocol == CHAOS_UDP ? DROP_QUIETLY : DROP;
 }
 
 /* ---- requests: delay, and what is decided `per: request` -------------------------------------------------------- */
@@ -580,19 +554,6 @@ static always int packet(struct __sk_buff *skb, bool leaves)
 		return PASS;
 	if (knobs.names && !leaves && (sk->protocol == IPPROTO_UDP || sk->dst_port == bpf_htons(DNS_PORT)))
 		hear_answer(skb);
-	if (knobs.faults & 1 << CHAOS_DNS && leaves && (sk->protocol == IPPROTO_UDP || sk->dst_port == bpf_htons(DNS_PORT))) {
-		int todo;
-
-		if (!s->known)
-			learn_from_packet(skb, s);
-		todo = take_query(skb);
-		if (todo == MARK_DROP)
-			return lose_leaving(skb, s, sk->protocol == IPPROTO_UDP ? CHAOS_UDP : CHAOS_TCP);
-		if (todo) {
-			skb->mark = MARK | todo;
-			return PASS;
-		}
-	}
 	if (s->verdict.generation == knobs.generation && s->verdict.valid_until_ns == ~0ULL && !s->listener)
 		return PASS; /* nearly all packets of nearly all connections */
 	if (sk->protocol != IPPROTO_TCP && sk->protocol != IPPROTO_UDP)

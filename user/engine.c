@@ -75,6 +75,7 @@ static void choose_programs(struct chaos *skel, const struct tables *t, const st
 
 	bpf_program__set_autoload(skel->progs.chaos_egress, packets);
 	bpf_program__set_autoload(skel->progs.chaos_ingress, packets);
+	bpf_program__set_autoload(skel->progs.chaos_query, t->knobs.faults & 1 << CHAOS_DNS);
 	bpf_program__set_autoload(skel->progs.chaos_sendmsg4, has_udp(t));
 	bpf_program__set_autoload(skel->progs.chaos_sendmsg6, has_udp(t));
 	bpf_program__set_autoload(skel->progs.chaos_accept2, accept && args == ACCEPT_ARGS_SINCE_6_10);

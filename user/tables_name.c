@@ -107,51 +107,76 @@ static int by_address(const void *a, const void *b)
 
 struct address_use {
 	struct in6_addr address;
-	struct chaos_vector rules;
+	uint32_t number; /* of the name that has it */
 };
+
+static uint32_t number_of(const struct tables *t, const struct host_name *name)
+{
+	struct chaos_name_key key;
+	uint32_t number = CHAOS_NAME_OPEN;
+
+	tables_name_key(name->name, name->suffix, &key);
+	for (size_t i = 0; i < t->names_count; i++) {
+		if (by_name(&t->names[i].key, &key) == 0)
+			number = t->names[i].number;
+	}
+	return number;
+}
+
+/* Every address of every name. The caller frees *uses. */
+static int collect_addresses(const struct tables *t, const struct rules *rules, struct address_use **uses, size_t *count)
+{
+	for (size_t i = 0; i < rules->count; i++) {
+		const struct endpoint *endpoint = &rules->rules[i].match.endpoint;
+
+		for (size_t k = 0; k < endpoint->names_count; k++) {
+			const struct host_name *name = &endpoint->names[k];
+			const uint32_t number = name->addresses_count ? number_of(t, name) : CHAOS_NAME_OPEN;
+			struct address_use *more = realloc(*uses, (*count + name->addresses_count + 1) * sizeof(*more));
+
+			if (!more)
+				return -ENOMEM;
+			*uses = more;
+			for (size_t a = 0; a < name->addresses_count; a++)
+				more[(*count)++] = (struct address_use){ .address = name->addresses[a], .number = number };
+		}
+	}
+	return 0;
+}
+
+/* The number that stands for all names of one address: the name's own when it is alone. */
+static int number_together(struct tables *t, const struct address_use *uses, size_t count, uint32_t *number)
+{
+	struct chaos_vector all = { 0 };
+	bool alone = true;
+
+	for (size_t i = 0; i < count; i++) {
+		merge(&all, &t->sets[t->name_sets[uses[i].number]]);
+		alone = alone && uses[i].number == uses[0].number;
+	}
+	*number = uses[0].number;
+	return alone ? 0 : find_number(t, &all, number);
+}
 
 /* What each address stood for when it was asked, for all names that have it. */
 static int make_resolved(struct tables *t, const struct rules *rules)
 {
 	struct address_use *uses = NULL;
-	size_t count = 0, kept = 0;
-	int err = 0;
+	size_t count = 0, same;
+	int err = collect_addresses(t, rules, &uses, &count);
 
-	for (size_t i = 0; i < rules->count && !err; i++) {
-		const struct endpoint *endpoint = &rules->rules[i].match.endpoint;
-
-		for (size_t k = 0; k < endpoint->names_count && !err; k++) {
-			const struct host_name *name = &endpoint->names[k];
-			struct address_use *more = realloc(uses, (count + name->addresses_count + 1) * sizeof(*uses));
-
-			if (!more) {
-				err = -ENOMEM;
-				break;
-			}
-			uses = more;
-			for (size_t a = 0; a < name->addresses_count; a++, count++) {
-				memset(&uses[count], 0, sizeof(*uses));
-				uses[count].address = name->addresses[a];
-				set_bit(&uses[count].rules, i);
-			}
-		}
-	}
 	t->resolved = calloc(count + 1, sizeof(*t->resolved));
 	if (!t->resolved)
 		err = -ENOMEM;
 	if (!err && count)
 		qsort(uses, count, sizeof(*uses), by_address);
-	for (size_t i = 1; i < count && !err; i++) {
-		if (by_address(&uses[kept], &uses[i]) == 0)
-			merge(&uses[kept].rules, &uses[i].rules);
-		else
-			uses[++kept] = uses[i];
-	}
-	count = count ? kept + 1 : 0;
-	for (size_t i = 0; i < count && !err; i++) {
-		t->resolved[i].key = uses[i].address;
-		err = find_number(t, &uses[i].rules, &t->resolved[i].number);
-		t->resolved_count++;
+	for (size_t i = 0; i < count && !err; i += same) {
+		struct resolved_pair *pair = &t->resolved[t->resolved_count++];
+
+		for (same = 1; i + same < count && by_address(&uses[i], &uses[i + same]) == 0; same++)
+			;
+		pair->key = uses[i].address;
+		err = number_together(t, &uses[i], same, &pair->number);
 	}
 	free(uses);
 	return err;
