@@ -82,8 +82,8 @@ static always bool cuts(const struct flow *f, const struct packet *p, struct cha
 
 /* ---- the checksum of what is kept ------------------------------------------------------------------------------------ */
 
-#define CHUNK 256 /* bpf_csum_diff takes 512 at most */
-#define MAX_CHUNKS 260
+#define CHUNK 512 /* bpf_csum_diff takes 512 at most */
+#define MAX_CHUNKS 130
 
 struct cut_chunk {
 	__u8 bytes[2 * CHUNK];
@@ -104,13 +104,11 @@ static __noinline __attribute__((unused)) __s64 sum_of(struct __sk_buff *skb, __
 	if (!chunk)
 		return -1;
 	for (__u32 i = 0; i < MAX_CHUNKS && size; i++) {
-		__u32 n = size < CHUNK ? size : CHUNK;
+		__u64 n = (size < CHUNK ? size : CHUNK) - 1;
 
-		/* The verifier has to see the bounds of this register, whatever clang compared. */
+		/* The verifier has to see the bounds of this register, from 1 on, whatever clang compared. */
 		asm volatile("" : "+r"(n));
-		n &= 2 * CHUNK - 1;
-		if (!n)
-			return -1;
+		n = (n & (CHUNK - 1)) + 1;
 		*(__u32 *)(chunk->bytes + (n & (2 * CHUNK - 4))) = 0;
 		if (bpf_skb_load_bytes(skb, offset, chunk->bytes, n))
 			return -1;
