@@ -881,7 +881,7 @@ Test(decide, events_of_a_stream_are_counted)
 	struct loaded l;
 
 	begin_random();
-	load(&l, RULES RULE("a", "{ user: 1000 }", ""));
+	load(&l, RULES "- { name: a, match: { user: 1000, side: server }, fault: { tokens: 5/s }, duration: 1h }\n");
 	for (size_t i = 0; i < COUNT(cases); i++)
 		cr_expect_eq(events_in(&l, cases[i].text, strlen(cases[i].text)), cases[i].events, "%s", cases[i].text);
 	/* Wherever they stand, over the edges of what is read at once as well. */
