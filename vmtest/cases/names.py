@@ -132,17 +132,18 @@ def resolved_at_load():
     """/etc/hosts is asked when the rules are loaded; a name that it lacks is an error, and nothing is loaded."""
     only_in_a_guest("changes /etc/hosts")
     with tempfile.NamedTemporaryFile("w", suffix=".hosts") as hosts:
-        hosts.write("127.0.0.1 localhost\n127.0.9.2 fixed.test\n::1 fixed.test\n")
+        hosts.write("127.0.0.1 localhost\n127.0.9.2 fixed.test\n::1 fixed6.test\n")
         hosts.flush()
         os.chmod(hosts.name, 0o644)
         open("/etc/hosts", "a").close()
         place.run("mount", "--bind", hosts.name, "/etc/hosts")
         try:
-            chaos.load(by_name("fixed", ["fixed.test"], LEARN, {"refuse": "unreachable"}))
+            chaos.load(by_name("fixed", ["fixed.test", "fixed6.test"], LEARN, {"refuse": "unreachable"}))
             for host, met in (("127.0.9.2", HIT), ("::1", HIT), ("127.0.9.4", None)):
                 check_equal(connect(scene.victim, host, LEARN), met, host)
             expect("fixed", 2)
-            check_equal(chaos.status().all["names"], [{"name": "fixed.test", "addresses": ["127.0.9.2", "::1"]}],
+            check_equal(chaos.status().all["names"], [{"name": "fixed.test", "addresses": ["127.0.9.2"]},
+                                                    {"name": "fixed6.test", "addresses": ["::1"]}],
                         "names in status")
             check_counters()
             chaos.stop()
