@@ -243,7 +243,7 @@ start_cases() { # KERNEL GUEST CASES...
 		if [ -z "$proven" ] || is_proven "$version" "$name"; then
 			part+=("$name")
 		else
-			echo "skip $version $name: not seen to pass there yet (vmtest/proven); make vmtest runs it" |
+			echo "skip $version $name: left to make vmtest (vmtest/proven)" |
 				tee -a "$out/results"
 		fi
 	done
