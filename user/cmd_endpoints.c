@@ -218,14 +218,10 @@ static void say_protocol(const struct preset *preset)
 
 static void say_faults(const struct preset *preset)
 {
-	static const char *const what[] = {
-		"refuse, drop, delay and reset act on its connections; what is said inside TLS cannot be read or "
-		"changed",
-		"refuse, drop, delay and reset act on its connections, and what is said can be read",
-		"refuse, drop, delay and reset act on its connections; what is said can be read where there is no TLS",
-	};
+	static const char *const what[] = { "what is said inside TLS cannot be read", "what is said can be read",
+					    "what is said can be read where there is no TLS" };
 
-	printf("  faults: %s\n", what[preset->tls]);
+	printf("  faults: connections can be refused, reset, slowed or silenced; %s\n", what[preset->tls]);
 }
 
 static void print_one(const struct preset *preset)
