@@ -296,7 +296,7 @@ static always const struct chaos_rule *rule_arriving(struct chaos_sock *s, const
 
 	f->side = s->side;
 	f->spared = s->spared;
-	f->name = s->name;
+	f->name = known_name(s);
 	f->protocol = CHAOS_TCP;
 	flow_of_packet(f, p, false);
 	if (s->listener)

@@ -275,6 +275,14 @@ static always void leave_listener(struct chaos_sock *s, const struct flow *f)
 	}
 }
 
+/* The name that was settled for a connection: under this load, since another one numbers its names in another way. */
+static always __u16 known_name(struct chaos_sock *s)
+{
+	if (s->verdict.generation != knobs.generation)
+		s->name = CHAOS_NAME_OPEN;
+	return s->name;
+}
+
 /* Which direction of the conversation is this, seen from the side that the rule names? */
 static always __u8 direction(__u8 side, bool leaving)
 {

@@ -467,9 +467,9 @@ static always int connection_packet(struct __sk_buff *skb, struct bpf_sock *sk, 
 	flow_of_sock(&c->f, sk);
 	if (s->listener)
 		leave_listener(s, &c->f);
-	if (knobs.names && leaves && s->name == CHAOS_NAME_OPEN && s->side == CHAOS_SIDE_CLIENT)
+	if (knobs.names && leaves && known_name(s) == CHAOS_NAME_OPEN && s->side == CHAOS_SIDE_CLIENT)
 		settle_name(skb);
-	c->f.name = s->name;
+	c->f.name = known_name(s);
 	if (!verdict_holds(v))
 		choose_verdict(&c->f, &s->owner, v);
 	if (v->rule == CHAOS_NO_RULE)

@@ -128,6 +128,18 @@ def names_and_addresses():
 
 
 @alone
+def after_a_replacement():
+    """What a connection said under one load is not taken for a name of the next."""
+    chaos.load(by_name("first", ["*.tls.test"], TLS, {"reset": True}, percent=0))
+    opened = scene.victim.open("127.0.9.7", TLS, tls="1.3", server_name="api.tls.test")
+    check_equal(scene.victim.request(opened["id"])["error"], None, "a request under the first load")
+    chaos.load(by_name("second", ["*.wide.test"], TLS, {"reset": True}))
+    check_equal(scene.victim.request(opened["id"])["error"], None, "a request under the second load")
+    got = scene.victim.open("127.0.9.7", TLS, tls="1.3", server_name="a.wide.test")
+    check_equal(got["error"], "ECONNRESET", "a connection to a host of the second load")
+
+
+@alone
 def resolved_at_load():
     """/etc/hosts is asked when the rules are loaded; a name that it lacks is an error, and nothing is loaded."""
     only_in_a_guest("changes /etc/hosts")
