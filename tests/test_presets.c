@@ -177,7 +177,13 @@ Test(presets, hosts_from_patterns)
 	expect_hosts("'a.{instance}.x.com'", NULL, NULL, "needs instance");
 	/* The wider name has it already. */
 	expect_hosts("'{instance}.x.com', 'grpc-{instance}.x.com'", NULL, NULL, "*.x.com");
+	expect_hosts("'grpc-{instance}.x.com', '{instance}.x.com'", NULL, NULL, "*.x.com");
+	expect_hosts("'{instance}.x.com', 'a-{instance}.x.com', '{instance}.y.com', 'b-{instance}.x.com'", NULL, NULL,
+		     "*.x.com *.y.com");
 	expect_hosts("'{instance}.x.com', 'grpc-{instance}.x.com'", NULL, "me", "me.x.com grpc-me.x.com");
+	/* One that cannot be said covers nothing, not even itself. */
+	expect_hosts("'{region}.a-{instance}.x.com'", NULL, NULL, "needs region");
+	expect_hosts("'{region}.a-{instance}.x.com', 'b-{region}.a-{instance}.x.com'", NULL, NULL, "needs region");
 	expect_hosts("'{instance}.x.com'", "eu", NULL, "");
 }
 

@@ -130,7 +130,9 @@ static bool is_covered(const struct expansion *e, const char *text)
 	const char *rest = strchr(text, '.');
 
 	for (size_t i = 0; rest && i < e->count; i++) {
-		if (e->list[i][0] == '*' && strcmp(e->list[i] + 1, rest) == 0)
+		const char *wide = e->list[i];
+
+		if (wide && wide[0] == '*' && is_expressible(wide) && strcmp(wide + 1, rest) == 0)
 			return true;
 	}
 	return false;
@@ -165,21 +167,33 @@ static void expand(struct expansion *e, const char *pattern, const struct text_l
 	}
 }
 
+/* What cannot be expressed and others cover becomes NULL. The placeholders that the rest of those lack. */
+static unsigned int drop_covered(struct expansion *e)
+{
+	unsigned int lacking = 0;
+
+	for (size_t i = 0; i < e->count; i++) {
+		if (is_expressible(e->list[i]))
+			continue;
+		if (!is_covered(e, e->list[i])) {
+			lacking |= e->lacking[i];
+			continue;
+		}
+		free(e->list[i]);
+		e->list[i] = NULL;
+	}
+	return lacking;
+}
+
 /* Takes out what others cover. What then cannot be expressed lacks a placeholder: which, or -1. */
 static int settle(struct expansion *e)
 {
-	unsigned int lacking = 0;
+	unsigned int lacking = drop_covered(e);
 	size_t kept = 0;
 
 	for (size_t i = 0; i < e->count; i++) {
-		if (is_expressible(e->list[i])) {
+		if (e->list[i])
 			e->list[kept++] = e->list[i];
-		} else if (is_covered(e, e->list[i])) {
-			free(e->list[i]);
-		} else {
-			lacking |= e->lacking[i];
-			e->list[kept++] = e->list[i];
-		}
 	}
 	if (e->list)
 		e->list[kept] = NULL;

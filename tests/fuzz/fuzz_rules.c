@@ -51,11 +51,13 @@ static void require_match(const struct match *match)
 	REQUIRE(match->protocols && match->protocols <= RULES_ANY_PROTOCOL);
 	REQUIRE(match->directions >= CHAOS_REQUEST && match->directions <= CHAOS_BOTH);
 	REQUIRE(match->side == CHAOS_SIDE_CLIENT || match->side == CHAOS_SIDE_SERVER);
-	REQUIRE(match->everything || endpoint->hosts_count || endpoint->ports_count || match->pid ||
+	REQUIRE(match->everything || endpoint->hosts_count || endpoint->names_count || endpoint->ports_count || match->pid ||
 		match->cgroup.text || match->container.text || match->pod.text || match->unit.text ||
 		match->process.text || match->user.text);
 	for (size_t i = 0; i < endpoint->hosts_count; i++)
 		REQUIRE(endpoint->hosts[i].prefix_len <= 128);
+	for (size_t i = 0; i < endpoint->names_count; i++)
+		REQUIRE(endpoint->names[i].name[0] && strlen(endpoint->names[i].name) <= RULES_MAX_HOST_NAME);
 	for (size_t i = 0; i < endpoint->ports_count; i++)
 		REQUIRE(endpoint->ports[i].first && endpoint->ports[i].first <= endpoint->ports[i].last);
 }
