@@ -270,7 +270,11 @@ struct chaos_name_key {
 /* A name of the rules by number; chaos_name_sets leads to the rules. */
 #define CHAOS_MAX_NAMES 8192
 #define CHAOS_NAME_OPEN 0	/* nobody knows yet; a connection has not said */
+#define CHAOS_NAME_HALF 0xfffe	/* its client has begun to say: none of a rule until it is through */
 #define CHAOS_NAME_OTHER 0xffff /* none that a rule asks for */
+
+/* So many connections at a time may have sent half a ClientHello; of more than that, the oldest are known by address. */
+#define CHAOS_MAX_HELLOS 128
 
 /*
  * What an address was last asked for as, by one process (as programs connect right after they asked) or by anyone (pid 0).
@@ -364,7 +368,8 @@ struct chaos_sock {
 	__u8 after_ccs;		   /* TLS: a ChangeCipherSpec left in a segment of its own */
 	__u16 name;		   /* that the client asked for, once its first payload has left: see CHAOS_NAME_OPEN */
 	__u8 dns_answer;	   /* DNS over TCP: rcode + 1 of the answer that is to come */
-	__u8 pad[7];
+	__u8 in_hello;		   /* its ClientHello began in an earlier segment than the one that settles its name */
+	__u8 pad[6];
 };
 
 /* What the payload of a connection looks like: decides what begins a request. */

@@ -268,6 +268,12 @@ static always const struct chaos_vector *port_rules(const struct flow *f)
 	return set_of(bpf_map_lookup_elem(&chaos_ports, &port), knobs.wildcard[CHAOS_DIM_PORT]);
 }
 
+/* May what the client says next change it? */
+static always bool is_unsettled(__u32 name)
+{
+	return name == CHAOS_NAME_OPEN || name == CHAOS_NAME_HALF;
+}
+
 /*
  * The name by which a server is known from its address: that of the last DNS answer that this process got, else the last
  * that anyone got, else what it was when the rules were loaded.
@@ -375,7 +381,7 @@ static always void choose(struct flow *f, struct chaos_owner *owner, struct choi
 		return;
 	/* A client's first payload may tell another name than the address does: until then any rule with names may match. */
 	later = m.name;
-	if (knobs.names && f->name == CHAOS_NAME_OPEN && f->protocol == CHAOS_TCP && f->side == CHAOS_SIDE_CLIENT)
+	if (knobs.names && is_unsettled(f->name) && f->protocol == CHAOS_TCP && f->side == CHAOS_SIDE_CLIENT)
 		later = set_of(NULL, knobs.named);
 	if (!later)
 		return;

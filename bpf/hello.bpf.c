@@ -73,25 +73,90 @@ int read_server_name(__u32 number)
 	return length;
 }
 
-/* The number of the name that is asked for, or CHAOS_NAME_OPEN. */
-int read_hello(struct __sk_buff *skb, __u32 offset, __u32 length)
+/* ---- a ClientHello that comes in several segments ------------------------------------------------------------ */
+
+/* The workbenches that were put aside, by the connection's cookie. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, CHAOS_MAX_HELLOS);
+	__type(key, __u64);
+	__type(value, struct bench);
+} chaos_hellos SEC(".maps");
+
+/* Could more of it make it a ClientHello, or a longer one? */
+static always bool wants_more(const struct bench *b)
 {
+	if (byte_at(b, 0) != RECORD_HANDSHAKE || (b->length > 1 && byte_at(b, 1) != 3) ||
+	    (b->length > RECORD_HEADER && byte_at(b, RECORD_HEADER) != CLIENT_HELLO))
+		return false;
+	if (b->length < RECORD_HEADER + 4)
+		return true;
+	return b->length < BENCH_BYTES &&
+	       b->length < RECORD_HEADER + 4 + (byte_at(b, RECORD_HEADER + 1) << 16 | word_at(b, RECORD_HEADER + 2));
+}
+
+struct segment {
+	__u32 offset, length, seq;
+};
+
+/* Lays the payload on the bench, behind what left before it. False: it brought nothing new. */
+static always bool add_segment(struct __sk_buff *skb, __u32 number, struct bench *b, __u64 cookie, struct segment p)
+{
+	struct bench *half = bpf_map_lookup_elem(&chaos_hellos, &cookie);
+	__u32 again;
+
+	if (half) {
+		/* A per-CPU array is written on the present CPU only: the whole bench is brought back in one copy. */
+		bpf_map_update_elem(&chaos_benches, &number, half, BPF_ANY);
+	} else {
+		b->length = 0;
+		b->next_seq = p.seq;
+	}
+	again = b->next_seq - p.seq; /* what is sent again may have new bytes at its end */
+	if (again >= p.length)
+		return false;
+	b->next_seq = p.seq + p.length;
+	return load_more(skb, b, p.offset + again, p.length - again);
+}
+
+/* The number of the name that is asked for, CHAOS_NAME_HALF when the rest is still to come, or CHAOS_NAME_OPEN. */
+static always __u32 read_name(__u32 number, const struct bench *b)
+{
+	__u32 found;
+	int length;
+
+	length = read_server_name(number);
+	found = length ? match_name(number, b->name_at, length) : CHAOS_NAME_OPEN;
+	if (length && found != CHAOS_NAME_OTHER)
+		return found;
+	if (wants_more(b))
+		return CHAOS_NAME_HALF;
+	return b->encrypted ? CHAOS_NAME_OPEN : found;
+}
+
+/* Reads a segment of what may be a ClientHello, see read_name(). */
+int read_hello(struct __sk_buff *skb, __u32 offset, __u32 length, __u32 seq)
+{
+	const struct segment segment = { .offset = offset, .length = length, .seq = seq };
+
+	__u64 cookie = bpf_get_socket_cookie(skb);
 	__u32 number, found = CHAOS_NAME_OPEN;
 	struct bench *b;
-	int name_length;
 
 	if (!knobs.names)
 		return CHAOS_NAME_OPEN;
 	number = enter_bench();
 	b = bench_of(number);
-	if (!b || length < FIXED_PART || !load_bench(skb, b, offset, length))
+	if (!b)
 		goto out;
-	name_length = read_server_name(number);
-	if (!name_length)
+	found = CHAOS_NAME_HALF;
+	if (!add_segment(skb, number, b, cookie, segment))
 		goto out;
-	found = match_name(number, b->name_at, name_length);
-	if (found == CHAOS_NAME_OTHER && b->encrypted)
-		found = CHAOS_NAME_OPEN;
+	found = read_name(number, b);
+	if (found == CHAOS_NAME_HALF)
+		bpf_map_update_elem(&chaos_hellos, &cookie, b, BPF_ANY);
+	else
+		bpf_map_delete_elem(&chaos_hellos, &cookie);
 out:
 	leave_bench();
 	return found;
@@ -108,12 +173,14 @@ int settle_name(struct __sk_buff *skb)
 	s = state_of_packet(skb, &sk);
 	if (!knobs.names || !s || !sk || !parse(skb, &p, 0) || !p.payload)
 		return 0;
-	name = read_hello(skb, p.payload_offset, p.payload);
+	name = read_hello(skb, p.payload_offset, p.payload, p.seq);
 	if (name == CHAOS_NAME_OPEN) {
 		f.side = CHAOS_SIDE_CLIENT;
 		flow_of_sock(&f, sk);
 		name = name_of_address(&f, &s->owner);
 	}
+	if (name == CHAOS_NAME_HALF)
+		s->in_hello = 1;
 	s->name = name;
 	s->verdict.valid_until_ns = 0;
 	return 0;

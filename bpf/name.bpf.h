@@ -11,7 +11,7 @@
 #include "bpf/packet.bpf.h"
 
 #define BENCH_BYTES 4096 /* a ClientHello with a post-quantum key share has 1,800, a DNS answer of many addresses less */
-#define BENCH_SLACK 64
+#define BENCH_SLACK BENCH_BYTES /* what the verifier believes that a reader at its end may touch */
 #define NAME_MASK (CHAOS_NAME_LEN - 1)
 
 struct bench {
@@ -24,6 +24,7 @@ struct bench {
 	__u32 pid;		   /* whose DNS answer this is */
 	__u32 name_at;		   /* where a ClientHello holds the server's name */
 	__u32 encrypted;	   /* 1: and says that it holds another, hidden one */
+	__u32 next_seq;		   /* what follows the part of a ClientHello that lies here */
 
 	/* What would be too much for the stack that hooks share. */
 	struct packet p;
@@ -90,16 +91,27 @@ static always __u8 lower(__u8 c)
 	return c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c;
 }
 
-/* Brings payload to the bench, as much as fits. */
-static always bool load_bench(struct __sk_buff *skb, struct bench *b, __u32 offset, __u32 length)
+/* Brings payload to the bench, behind what lies there, as much as fits. */
+static always bool load_more(struct __sk_buff *skb, struct bench *b, __u32 offset, __u32 length)
 {
-	if (length > BENCH_BYTES)
-		length = BENCH_BYTES;
-	b->length = length;
+	__u64 at = b->length;
+
+	if (at >= BENCH_BYTES || !length)
+		return false;
+	if (length > BENCH_BYTES - at)
+		length = BENCH_BYTES - at;
+	b->length = at + length;
 	/* The bound is on the register that is passed: see load_payload(). */
 	asm volatile("" : "+r"(length));
 	length = (length - 1) & (BENCH_BYTES - 1);
-	return b->length && bpf_skb_load_bytes(skb, offset, b->data, length + 1) == 0;
+	return bpf_skb_load_bytes(skb, offset, b->data + bounded(at, BENCH_BYTES - 1), length + 1) == 0;
+}
+
+/* Brings payload to the empty bench. */
+static always bool load_bench(struct __sk_buff *skb, struct bench *b, __u32 offset, __u32 length)
+{
+	b->length = 0;
+	return load_more(skb, b, offset, length);
 }
 
 /* The pattern that fits the dotted name at `at` of the bench's data best: its number, or CHAOS_NAME_OTHER. */

@@ -278,8 +278,10 @@ static always void leave_listener(struct chaos_sock *s, const struct flow *f)
 /* The name that was settled for a connection: under this load, since another one numbers its names in another way. */
 static always __u16 known_name(struct chaos_sock *s)
 {
-	if (s->verdict.generation != knobs.generation)
+	if (s->verdict.generation != knobs.generation) {
 		s->name = CHAOS_NAME_OPEN;
+		s->in_hello = 0;
+	}
 	return s->name;
 }
 

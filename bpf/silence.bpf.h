@@ -132,7 +132,8 @@ static always bool tls_stall(struct __sk_buff *skb, const struct flow *f, const 
 		return false;
 	if (v->decided & bit)
 		return v->inject & bit;
-	return begins_tls(skb, p, v) && decide_once(s, v, f, CHAOS_TLS_STALL, true);
+	/* A rule for a host name knows that it is meant when the ClientHello is through: its last segment is lost. */
+	return (s->in_hello || begins_tls(skb, p, v)) && decide_once(s, v, f, CHAOS_TLS_STALL, true);
 }
 
 /*

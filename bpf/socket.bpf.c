@@ -419,8 +419,8 @@ static always int datagram_leaving(struct __sk_buff *skb, struct packet_context 
 		if (does(r, CHAOS_DELAY))
 			hold_packet(skb, c, s, v, r, stats);
 		if (knobs.faults & CHAOS_PACING)
-		pace(skb, &c->f, &c->p, s, v, r, stats, can_hold(skb, s));
-	damage_leaving(skb, c, s, v, r, stats);
+			pace(skb, &c->f, &c->p, s, v, r, stats, can_hold(skb, s));
+		damage_leaving(skb, c, s, v, r, stats);
 		return PASS;
 	}
 	/* There are no acknowledgements: a datagram that leaves while another is held joins it, else it is a request. */
@@ -467,7 +467,7 @@ static always int connection_packet(struct __sk_buff *skb, struct bpf_sock *sk, 
 	flow_of_sock(&c->f, sk);
 	if (s->listener)
 		leave_listener(s, &c->f);
-	if (knobs.names && leaves && known_name(s) == CHAOS_NAME_OPEN && s->side == CHAOS_SIDE_CLIENT)
+	if (knobs.names && leaves && is_unsettled(known_name(s)) && s->side == CHAOS_SIDE_CLIENT)
 		settle_name(skb);
 	c->f.name = known_name(s);
 	if (!verdict_holds(v))

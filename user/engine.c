@@ -106,8 +106,10 @@ static void size_maps(struct chaos *skel, const struct tables *t, const struct s
 	set_size(skel->maps.chaos_names, t->names_count);
 	set_size(skel->maps.chaos_name_sets, t->name_sets_count);
 	set_size(skel->maps.chaos_resolved, t->resolved_count);
-	if (!t->names_count)
+	if (!t->names_count) {
 		set_size(skel->maps.chaos_learned, 1);
+		set_size(skel->maps.chaos_hellos, 1);
+	}
 	if (!t->names_count && !(t->knobs.faults & 1 << CHAOS_DNS))
 		set_size(skel->maps.chaos_benches, 1);
 	if (!t->pids_count && !has_v1(t))

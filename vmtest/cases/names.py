@@ -5,6 +5,7 @@ import os
 import tempfile
 
 import chaos
+import hello
 import place
 from case import alone, check_counters, check_equal, expect, main, only_in_a_guest, part
 from nameserver import NameServer
@@ -12,7 +13,7 @@ from scene import VICTIM, Scene
 from worker import Worker
 
 SERVER = "127.0.0.53"
-LEARN, SHARED, TLS, PLAIN = 7301, 7302, 7303, 7304
+LEARN, SHARED, TLS, PLAIN, RAW, QUIET = 7301, 7302, 7303, 7304, 7305, 7306
 HIT = "ENETUNREACH"
 
 scene = names = None
@@ -28,6 +29,8 @@ def setup():
             scene.near.listen(host, port)
     scene.near.listen("::1", LEARN)
     scene.near.listen("127.0.9.7", TLS, "tls")
+    scene.near.listen("127.0.9.7", RAW, "echo")
+    scene.near.listen("127.0.9.7", QUIET, "echo")
     names.tell("a.learn.test", ["127.0.9.1", "::1"])
     names.tell("deep.er.learn.test", ["127.0.9.2"], chain=["x.cdn.test", "y.cdn.test"])
     names.tell("plain.learn.test", ["127.0.9.3"], compress=False)
@@ -36,6 +39,8 @@ def setup():
     names.tell("notlearn.test", ["127.0.9.5"])
     names.tell("one.shared.test", ["127.0.9.6"])
     names.tell("other.test", ["127.0.9.6"])
+    names.tell("behind.tls.test", ["127.0.9.7"])
+    names.tell("front.test", ["127.0.9.7"])
 
 
 def by_name(name, hosts, port, fault, **keys):
@@ -46,6 +51,8 @@ def rules():
     return [by_name("learn", ["*.learn.test"], LEARN, {"refuse": "unreachable"}),
             by_name("shared", ["*.shared.test"], SHARED, {"refuse": "unreachable"}),
             by_name("tls", ["*.wide.test", "*.tls.test"], TLS, {"reset": True}),
+            by_name("raw", ["*.wide.test", "*.tls.test"], RAW, {"reset": True}),
+            by_name("quiet", ["*.tls.test"], QUIET, {"tls-stall": True}),
             by_name("mixed", ["*.nobody.test", "127.0.9.1"], PLAIN, {"refuse": "unreachable"})]
 
 
@@ -117,6 +124,71 @@ def client_hello():
                 check_equal(scene.victim.request(got["id"])["error"], None, f"TLS {version}, {name}: a request")
         check_equal(scene.neighbour.open("127.0.9.7", TLS, tls=version, server_name="api.tls.test")["error"], None,
                     f"TLS {version}: the neighbour")
+
+
+def pieces(data, *cuts):
+    """As hexadecimal digits, cut at these places."""
+    ends = list(cuts) + [len(data)]
+    return [data[start:end].hex() for start, end in zip([0] + ends, ends)]
+
+
+def say(worker, port, parts):
+    opened = worker.open("127.0.9.7", port)
+    met = worker.send_pieces(opened["id"], parts, timeout=2)
+    worker.close(opened["id"])
+    return met
+
+
+SHAPES = {"small": {}, "a large key share": {"large": True}, "the name behind a large key share": {"large": True, "last": True}}
+CUTS = {"whole": (), "in the middle": (100,), "in the record's head": (3,), "three pieces": (80, 1000), "before its end": (-1,)}
+
+
+@part
+def hello_in_pieces():
+    """Whatever the order of the extensions, and however the segments fall."""
+    for shape, options in SHAPES.items():
+        for name, met in (("api.tls.test", "ECONNRESET"), ("other.test", None)):
+            for where, cuts in CUTS.items():
+                data = hello.client_hello(name, **options)
+                parts = pieces(data, *[cut % len(data) for cut in cuts if cut < len(data)])
+                check_equal(say(scene.victim, RAW, parts), met, f"{shape}, {where}, {name}")
+                check_equal(say(scene.neighbour, RAW, parts), None, f"{shape}, {where}, {name}: the neighbour")
+                if met:
+                    expect("raw", 1)
+
+
+@part
+def hello_in_pieces_stalls():
+    """What ends a ClientHello is part of the handshake, where the fault is about the handshake."""
+    for name, met in (("api.tls.test", "timeout"), ("other.test", None)):
+        data = hello.client_hello(name, large=True, last=True)
+        check_equal(say(scene.victim, QUIET, pieces(data, 600)), met, name)
+        if met:
+            expect("quiet", 1)
+
+
+@part
+def hidden_names():
+    """The outer name of an encrypted ClientHello is not the host's: unless a rule names it, the address decides."""
+    scene.victim.ask_name(SERVER, "behind.tls.test")
+    for name, met in (("front.test", "ECONNRESET"), ("front.tls.test", "ECONNRESET")):
+        for cuts in ((), (200,)):
+            check_equal(say(scene.victim, RAW, pieces(hello.client_hello(name, encrypted=True), *cuts)), met, f"{name} {cuts}")
+            expect("raw", 1)
+    check_equal(say(scene.victim, RAW, pieces(hello.client_hello("front.test"))), None, "a name that hides nothing")
+
+
+@part
+def half_a_hello():
+    """Half of it, and then nothing or something else: no fault, and no harm."""
+    scene.victim.ask_name(SERVER, "front.test")
+    data = hello.client_hello("api.tls.test", large=True, last=True)
+    check_equal(say(scene.victim, RAW, [data[:500].hex()]), None, "half")
+    check_equal(say(scene.victim, RAW, [b"\x16\x03".hex(), b"no hello at all".hex()]), None, "no hello")
+    for _ in range(300):  # more than are remembered
+        check_equal(say(scene.victim, RAW, [data[:500].hex()]), None, "one of many halves")
+    check_equal(say(scene.victim, RAW, pieces(data, 500)), "ECONNRESET", "a whole one after many halves")
+    expect("raw", 1)
 
 
 @part

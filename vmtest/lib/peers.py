@@ -274,6 +274,23 @@ class Client:
             error = outcome(problem)
         return {"error": error, "ms": ms_since(start)}
 
+    def send_pieces(self, number, pieces, timeout=20):
+        """Bytes, as hexadecimal digits, in a segment for each piece, to a raw echo server and back. The outcome."""
+        sock = self.open_sockets[number]
+        sock.settimeout(timeout)
+        try:
+            for piece in pieces:
+                data = bytes.fromhex(piece)
+                sock.sendall(data)
+                while data:  # what came back was in a segment of its own
+                    got = sock.recv(len(data))
+                    if not got:
+                        raise serve.Gone()
+                    data = data[len(got):]
+        except (OSError, serve.Gone) as error:
+            return outcome(error)
+        return None
+
     def send(self, number, text, timeout=20):
         sock = self.open_sockets[number]
         sock.settimeout(timeout)
