@@ -54,6 +54,7 @@ enum chaos_fault {
 
 /* What a fault needs of the device by which a packet leaves: tc, or a queue that honours skb->tstamp. Else it is skipped. */
 #define CHAOS_FAULTS_BY_TC (1 << CHAOS_RESET | 1 << CHAOS_DUPLICATE | 1 << CHAOS_CORRUPT | 1 << CHAOS_REORDER)
+#define CHAOS_FAULTS_AT_ARRIVAL (1 << CHAOS_RESET | 1 << CHAOS_CORRUPT | 1 << CHAOS_BREAK_AFTER)
 #define CHAOS_FAULTS_BY_FQ (1 << CHAOS_DELAY | 1 << CHAOS_REORDER | CHAOS_PACING)
 
 /* What becomes of a question for a name. */
@@ -367,9 +368,8 @@ struct chaos_sock {
 	__u8 waits;		   /* packets lost while their device was being prepared */
 	__u8 after_ccs;		   /* TLS: a ChangeCipherSpec left in a segment of its own */
 	__u16 name;		   /* that the client asked for, once its first payload has left: see CHAOS_NAME_OPEN */
-	__u8 dns_answer;	   /* DNS over TCP: rcode + 1 of the answer that is to come */
 	__u8 in_hello;		   /* its ClientHello began in an earlier segment than the one that settles its name */
-	__u8 pad[6];
+	__u8 pad[7];
 };
 
 /* What the payload of a connection looks like: decides what begins a request. */
@@ -385,6 +385,20 @@ struct chaos_flow_key {
 	__u64 cookie; /* of the socket */
 	__u8 peer[16];
 	__u32 peer_port;
+	__u32 pad;
+};
+
+/* A question of DNS whose answer is to be changed on its way: the asker's end, and the number that both carry. */
+struct chaos_question_key {
+	__u8 local[16];
+	__u16 local_port;
+	__u16 id; /* as on the wire */
+	__u32 protocol;
+};
+#define CHAOS_MAX_QUESTIONS 1024
+struct chaos_question {
+	__u64 until_ns;
+	__u32 rcode;
 	__u32 pad;
 };
 

@@ -130,21 +130,43 @@ static always int answer(struct __sk_buff *skb, __u16 rcode)
 }
 
 /*
- * An answer over TCP gets another rcode. Its records stay where they are, since its length must: they are no longer
- * answers but additional ones, which nobody takes for answers.
+ * An answer gets another rcode. Its records stay where they are, since its length must: they are no longer answers but
+ * additional ones, which nobody takes for answers. `front`: where the message begins in the payload.
  */
-static always void change_answer(struct __sk_buff *skb, __u32 network, const struct packet *p, __u16 rcode)
+static always bool change_answer(struct __sk_buff *skb, __u32 network, const struct packet *p, __u32 front)
 {
-	const __u32 at = network + p->payload_offset + 2, checksum = network + p->transport + offsetof(struct tcp_header, checksum);
-	__u16 head[DNS_HEADER / 2], records;
+	const __u32 at = network + p->payload_offset + front;
+	const __u32 checksum = network + p->transport + (p->protocol == CHAOS_UDP ? offsetof(struct udp_header, checksum) :
+										     offsetof(struct tcp_header, checksum));
+	struct chaos_question_key key = { .local_port = p->destination_port, .protocol = p->protocol };
+	struct chaos_question *question;
+	__u16 head[DNS_HEADER / 2], records, rcode;
 
-	if (p->payload < 2 + DNS_HEADER || bpf_skb_load_bytes(skb, at, head, sizeof(head)))
-		return;
+	if (p->payload < front + DNS_HEADER || bpf_skb_load_bytes(skb, at, head, sizeof(head)))
+		return false;
+	copy16(key.local, p->destination);
+	key.id = head[0];
+	question = bpf_map_lookup_elem(&chaos_questions, &key);
+	if (!question || question->until_ns < now_ns() || !(head[1] & bpf_htons(DNS_RESPONSE)))
+		return false;
+	rcode = question->rcode & DNS_RCODE;
+	bpf_map_delete_elem(&chaos_questions, &key);
 	records = bpf_ntohs(head[3]) + bpf_ntohs(head[4]) + bpf_ntohs(head[5]);
 	store_word(skb, at + 2, checksum, head[1], (head[1] & bpf_htons((__u16)~DNS_RCODE)) | bpf_htons(rcode));
 	store_word(skb, at + 6, checksum, head[3], 0);
 	store_word(skb, at + 8, checksum, head[4], 0);
 	store_word(skb, at + 10, checksum, head[5], bpf_htons(records));
+	return true;
+}
+
+/* Over TCP a message follows its length; servers that write both one by one send it in a segment of its own. */
+static always void change_answers(struct __sk_buff *skb, const struct packet *p)
+{
+	__s32 network = network_offset(skb);
+
+	if (network < 0 || (p->protocol == CHAOS_TCP && change_answer(skb, network, p, 2)))
+		return;
+	change_answer(skb, network, p, 0);
 }
 
 /* ---- damage --------------------------------------------------------------------------------------------------- */
@@ -354,7 +376,7 @@ static always bool corrupts_arriving(const struct chaos_sock *s, const struct fl
 
 /*
  * What is to be done to a packet with payload, or one that ends the stream, which arrives at a socket: 0, MARK_RESET,
- * MARK_CORRUPT, MARK_ANSWER or MARK_CUT.
+ * MARK_CORRUPT or MARK_CUT.
  */
 static always __u32 decide_arriving(struct chaos_sock *s, const struct packet *p, struct cut *cut)
 {
@@ -362,12 +384,6 @@ static always __u32 decide_arriving(struct chaos_sock *s, const struct packet *p
 	struct chaos_stats *stats;
 	struct flow f = {};
 
-	if (knobs.faults & 1 << CHAOS_DNS && s->dns_answer && p->payload) {
-		__u32 rcode = s->dns_answer - 1;
-
-		s->dns_answer = 0;
-		return MARK_ANSWER | (rcode & DNS_RCODE);
-	}
 	r = rule_arriving(s, p, &f);
 	stats = stats_of(s->verdict.rule);
 	if (!r || !stats)
@@ -401,11 +417,15 @@ static always int arriving(struct __sk_buff *skb)
 	__u32 todo = 0;
 	__s32 network;
 
-	if (!parse(skb, &p, ETH_HLEN) || p.protocol != CHAOS_TCP || p.tcp_flags & (TCP_RST | TCP_SYN))
+	if (!parse(skb, &p, ETH_HLEN))
+		return TC_ACT_UNSPEC;
+	if (knobs.faults & 1 << CHAOS_DNS && p.source_port == DNS_PORT && p.payload)
+		change_answers(skb, &p);
+	if (!(knobs.faults & CHAOS_FAULTS_AT_ARRIVAL) || p.protocol != CHAOS_TCP || p.tcp_flags & (TCP_RST | TCP_SYN))
 		return TC_ACT_UNSPEC;
 	if (!p.payload && !(knobs.faults & 1 << CHAOS_BREAK_AFTER && p.tcp_flags & TCP_FIN))
 		return TC_ACT_UNSPEC;
-	if (!(knobs.faults & 1 << CHAOS_DNS && p.source_port == DNS_PORT) && knobs.arriving_ports && !names_port(p.source_port) && !names_port(p.destination_port))
+	if (knobs.arriving_ports && !names_port(p.source_port) && !names_port(p.destination_port))
 		return TC_ACT_UNSPEC;
 	sk = find_socket(skb, &p);
 	if (!sk)
@@ -418,11 +438,6 @@ static always int arriving(struct __sk_buff *skb)
 	if (!todo)
 		return TC_ACT_UNSPEC;
 	network = network_offset(skb);
-	if (todo & MARK_ANSWER) {
-		if (network >= 0)
-			change_answer(skb, network, &p, todo & DNS_RCODE);
-		return TC_ACT_UNSPEC;
-	}
 	if (knobs.faults & 1 << CHAOS_BREAK_AFTER && todo == MARK_CUT)
 		return network >= 0 && cut_short(skb, network, &p, &cut) ? TC_ACT_UNSPEC : bpf_redirect(NOWHERE, 0);
 	if (todo == MARK_CORRUPT) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Questions and answers of DNS: the fault `dns`, and what answers teach (RFC 1035, section 4.1): the addresses that a name of the rules has at present, for as long as
- * the answer says, and at least for some minutes, since programs keep addresses longer than they should.
+ * Questions and answers of DNS (RFC 1035, section 4.1): the fault `dns`, and what answers teach, the addresses that a name
+ * of the rules has at present, for as long as the answer says, and at least for some minutes, since programs keep
+ * addresses longer than they should.
  *
  * The name that counts is the one that was asked for: a chain of CNAMEs leads from it to the addresses.
  */
@@ -189,6 +190,9 @@ int hear_answer(struct __sk_buff *skb)
 
 /* ---- the fault `dns` --------------------------------------------------------------------------------------------- */
 
+#define QUESTION_NS 30000000000ULL
+#define DOCKER_NAME_SERVER 0x7f00000b /* 127.0.0.11 */
+
 #define RCODE_SERVFAIL 2
 #define RCODE_NXDOMAIN 3
 
@@ -199,13 +203,25 @@ static always __u8 rcode_of(const struct chaos_rule *r)
 	return r->dns == CHAOS_DNS_SERVFAIL ? RCODE_SERVFAIL : 0;
 }
 
+/*
+ * Is it for a name server? netfilter may have sent it on to another port before we see it, as in Docker's containers, where
+ * 127.0.0.11 is answered by dockerd: a connected socket still has the port, and for others that address is known.
+ */
+static always bool asks_name_server(const struct packet *p, const struct bpf_sock *sk)
+{
+	const __u32 *to = (const __u32 *)p->destination;
+
+	return p->destination_port == DNS_PORT || sk->dst_port == bpf_htons(DNS_PORT) ||
+	       (!p->ipv6 && to[3] == bpf_htonl(DOCKER_NAME_SERVER));
+}
+
 /* Brings a question to the bench and reads its name. */
-static always bool read_query(struct __sk_buff *skb, struct bench *b, __u32 number)
+static always bool read_query(struct __sk_buff *skb, const struct bpf_sock *sk, struct bench *b, __u32 number)
 {
 	__u32 front, length;
 
 	__builtin_memset(&b->p, 0, sizeof(b->p));
-	if (!parse(skb, &b->p, 0) || b->p.destination_port != DNS_PORT)
+	if (!parse(skb, &b->p, 0) || !asks_name_server(&b->p, sk))
 		return false;
 	front = b->p.protocol == CHAOS_TCP ? 2 : 0; /* the length of the message */
 	if (b->p.payload <= front + DNS_HEADER ||
@@ -230,13 +246,27 @@ static always void choose_for_query(struct bench *b, struct chaos_sock *s)
 	choose_verdict(&b->f, &s->owner, &b->v);
 	b->f.protocol = b->p.protocol;
 	flow_of_packet(&b->f, &b->p, true);
+	b->f.peer_port = DNS_PORT;
 }
 
-/* UDP is answered where it leaves, by the query itself; over TCP the answer that comes is changed. */
-static always bool can_answer(struct __sk_buff *skb, const struct bench *b, const struct chaos_sock *s,
-			      const struct chaos_rule *r)
+/*
+ * UDP is answered where it leaves, by the query itself. Over TCP the answer that comes is changed, and so it is where
+ * netfilter has sent a query to another place than was asked, over lo: that one would not be turned around to its asker,
+ * since netfilter looks at a packet on lo once and then sends it to that place whatever it has become.
+ */
+static always bool changes_answer(const struct __sk_buff *skb, const struct packet *p, const struct bpf_sock *sk)
 {
-	const __u32 needed = b->p.protocol == CHAOS_UDP ? CHAOS_DEVICE_EGRESS : CHAOS_DEVICE_INGRESS;
+	const __u32 *to = (const __u32 *)p->destination;
+
+	if (p->protocol == CHAOS_TCP)
+		return true;
+	if (skb->ifindex != LOOPBACK_IFINDEX)
+		return false;
+	return p->destination_port != DNS_PORT || (sk->dst_port && sk->family == AF_INET && sk->dst_ip4 != to[3]);
+}
+
+static always bool can_answer(struct __sk_buff *skb, const struct chaos_sock *s, const struct chaos_rule *r, __u32 needed)
+{
 	const __u32 flags = device_flags(&s->owner, skb->ifindex);
 
 	if (r->dns == CHAOS_DNS_TIMEOUT || flags & needed)
@@ -246,8 +276,20 @@ static always bool can_answer(struct __sk_buff *skb, const struct bench *b, cons
 	return false;
 }
 
-static always int decide_query(struct __sk_buff *skb, struct bench *b, struct chaos_sock *s)
+/* The answer to this question will be found by device.bpf.c. Real clients wait for it for 5 s, mostly. */
+static always void expect_answer(const struct bench *b, __u32 rcode)
 {
+	struct chaos_question question = { .until_ns = now_ns() + QUESTION_NS, .rcode = rcode };
+	struct chaos_question_key key = { .local_port = b->p.source_port, .protocol = b->p.protocol };
+
+	copy16(key.local, b->p.source);
+	key.id = *(const __u16 *)b->data;
+	bpf_map_update_elem(&chaos_questions, &key, &question, BPF_ANY);
+}
+
+static always int decide_query(struct __sk_buff *skb, const struct bpf_sock *sk, struct bench *b, struct chaos_sock *s)
+{
+	const bool later = changes_answer(skb, &b->p, sk);
 	struct chaos_stats *stats = stats_of(b->v.rule);
 	struct chaos_rule *r = rule_of(b->v.rule);
 	__u8 rcode;
@@ -255,29 +297,29 @@ static always int decide_query(struct __sk_buff *skb, struct bench *b, struct ch
 	if (!stats || !r || !does(r, CHAOS_DNS))
 		return 0;
 	count(&stats->seen);
-	if (!decide(b->v.rule, r, stats, CHAOS_DNS, unit_throw(r, &b->v, 0), can_answer(skb, b, s, r)))
+	if (!decide(b->v.rule, r, stats, CHAOS_DNS, unit_throw(r, &b->v, 0), can_answer(skb, s, r, later ? CHAOS_DEVICE_INGRESS : CHAOS_DEVICE_EGRESS)))
 		return 0;
 	count(&stats->packets);
 	tell(b->v.rule, &b->f, &s->owner, &b->v, CHAOS_DNS, 0, r->dns);
 	if (r->dns == CHAOS_DNS_TIMEOUT)
 		return MARK_DROP;
 	rcode = rcode_of(r);
-	if (b->p.protocol == CHAOS_UDP)
+	if (!later)
 		return MARK_ANSWER | rcode;
-	s->dns_answer = rcode + 1;
+	expect_answer(b, rcode);
 	return 0;
 }
 
-static always int take_query(struct __sk_buff *skb, struct chaos_sock *s)
+static always int take_query(struct __sk_buff *skb, const struct bpf_sock *sk, struct chaos_sock *s)
 {
 	const __u32 number = enter_bench();
 	struct bench *b = bench_of(number);
 	int todo = 0;
 
-	if (b && read_query(skb, b, number)) {
+	if (b && read_query(skb, sk, b, number)) {
 		choose_for_query(b, s);
 		if (b->v.rule != CHAOS_NO_RULE)
-			todo = decide_query(skb, b, s);
+			todo = decide_query(skb, sk, b, s);
 	}
 	leave_bench();
 	return todo;
@@ -306,7 +348,7 @@ int chaos_query(struct __sk_buff *skb)
 		return PASS;
 	if (!s->known)
 		learn_from_packet(skb, s);
-	todo = take_query(skb, s);
+	todo = take_query(skb, sk, s);
 	if (todo == MARK_DROP)
 		return lose_leaving(skb, s, sk->protocol == IPPROTO_UDP ? CHAOS_UDP : CHAOS_TCP);
 	if (todo)

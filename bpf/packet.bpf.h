@@ -23,6 +23,14 @@ enum mark_action {
 	MARK_ANSWER = 0x400,	/* a DNS query: answer it with the rcode in place of the action */
 };
 
+/* Questions that wait for an answer, of both hooks: see dns.bpf.c, and device.bpf.c, which changes the answer. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, CHAOS_MAX_QUESTIONS);
+	__type(key, struct chaos_question_key);
+	__type(value, struct chaos_question);
+} chaos_questions __weak SEC(".maps");
+
 #define DNS_PORT 53
 #define DNS_HEADER 12
 #define DNS_RESPONSE 0x8000

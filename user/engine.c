@@ -110,6 +110,8 @@ static void size_maps(struct chaos *skel, const struct tables *t, const struct s
 		set_size(skel->maps.chaos_learned, 1);
 		set_size(skel->maps.chaos_hellos, 1);
 	}
+	if (!(t->knobs.faults & 1 << CHAOS_DNS))
+		set_size(skel->maps.chaos_questions, 1);
 	if (!t->names_count && !(t->knobs.faults & 1 << CHAOS_DNS))
 		set_size(skel->maps.chaos_benches, 1);
 	if (!t->pids_count && !has_v1(t))

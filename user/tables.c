@@ -551,7 +551,7 @@ unsigned int rule_device_needs(const struct rule *rule)
 
 	if (faults & (CHAOS_LOSING | CHAOS_FAULTS_BY_TC))
 		needs |= CHAOS_DEVICE_EGRESS;
-	if (faults & (1 << CHAOS_RESET | 1 << CHAOS_CORRUPT | 1 << CHAOS_BREAK_AFTER))
+	if (faults & CHAOS_FAULTS_AT_ARRIVAL)
 		needs |= CHAOS_DEVICE_INGRESS;
 	if (faults & 1 << CHAOS_DNS)
 		needs |= CHAOS_DEVICE_EGRESS | CHAOS_DEVICE_INGRESS;

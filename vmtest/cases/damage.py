@@ -13,7 +13,7 @@ from worker import Worker
 PLACES = [("127.0.0.1", "near"), ("::1", "near"), ("10.77.1.2", "far"), ("fd77:1::2", "far")]
 PORT, COUNT = 8600, 1000
 DUPLICATE, CORRUPT = 0.2, 0.3
-SO_RCVBUFFORCE = 33
+SO_SNDBUFFORCE, SO_RCVBUFFORCE = 32, 33
 
 scene = near = far = victim = neighbour = None
 
@@ -63,12 +63,17 @@ class Peer:
         self.sockets["tcp " + host] = sock
 
     def connect(self, host, port):
-        self.sockets["to " + host] = socket.create_connection((host, port), 20)
-        self.sockets["to " + host].setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.keep(host, socket.create_connection((host, port), 20))
 
     def accept(self, host):
         sock, _ = self.sockets["tcp " + host].accept()
+        self.keep(host, sock)
+
+    def keep(self, host, sock):
         sock.settimeout(20)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        # A message is said before the other end begins to read it.
+        sock.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, 4 << 20)
         self.sockets["to " + host] = sock
 
     def say(self, host, text):

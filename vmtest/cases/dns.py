@@ -1,12 +1,18 @@
 #!/usr/bin/python3
 # timeout: 90
 """Questions for names: answered in the kernel or lost, for the victim only, over UDP and TCP, on loopback and veth."""
+import os
+import shutil
+import tempfile
+
 import chaos
-from case import check, check_equal, expect, main, part
+import place
+from case import check, check_equal, expect, main, only_in_a_guest, part, skip
 from nameserver import NameServer
 from scene import VICTIM, Scene
 from worker import Worker
 
+DOCKER, MOVED = "127.0.0.11", 35353
 NEAR, FAR, FAR6 = "127.0.0.53", "10.77.1.2", "fd77:1::2"
 RCODES = {"nxdomain": 3, "servfail": 2, "empty": 0}
 ADDRESSES = {"nxdomain": "127.0.9.1", "servfail": "127.0.9.2", "empty": "127.0.9.3", "timeout": "127.0.9.4",
@@ -22,6 +28,8 @@ def setup():
     near = Worker(NameServer, cgroup="case/server", comm="names")
     far = Worker(NameServer, netns="ns1", cgroup="case/server", comm="names")
     near.listen(NEAR)
+    near.listen(DOCKER, MOVED)
+    near.listen("127.0.0.1", MOVED)
     far.listen(FAR)
     far.listen(FAR6)
     servers.update({NEAR: near, FAR: far, FAR6: far})
@@ -83,6 +91,68 @@ def rules_for_connections_stand_beside():
     scene.neighbour.ask_name(NEAR, "api.empty.test")
     check_equal(scene.victim.connects(ADDRESSES["empty"], 7999, 1), ["ENETUNREACH"], "a connection to the address")
     expect("connections", 1)
+
+
+def send_on(table):
+    """As Docker does for 127.0.0.11, and as hosts that have a local resolver asked whatever the address."""
+    if not shutil.which("nft"):
+        skip("no nft here")
+    rules = "".join(f"add rule ip {table} output ip daddr {DOCKER} {kind} dport 53 dnat to {DOCKER}:{MOVED}\n"
+                    f"add rule ip {table} output ip daddr {FAR} {kind} dport 53 redirect to :{MOVED}\n"
+                    for kind in ("udp", "tcp"))
+    try:
+        place.run("nft", "-f", "-", stdin=f"add table ip {table}\nadd chain ip {table} output "
+                  f"{{ type nat hook output priority -100; }}\n{rules}")
+    except RuntimeError as error:
+        skip(f"no address translation here: {error}")
+
+
+@part
+def sent_on_by_netfilter():
+    """The name server's port is another one on the wire: the answer comes from where it was asked for all the same."""
+    send_on("chaostest")
+    try:
+        for where in (DOCKER, FAR):
+            for how in ({}, {"tcp": True}) + (({"connected": False},) if where == DOCKER else ()):
+                servers[NEAR].take_asked()
+                for word, rcode in RCODES.items():
+                    what = f"{word} from {where}, {how}"
+                    got = scene.victim.ask_name(where, f"api.{word}.test", **how)
+                    check_equal((got["error"], got.get("rcode"), got.get("addresses")), (None, rcode, []), what)
+                    expect(word, 1, event={"pid": scene.victim.pid, "peer_port": 53, "answer": word})
+                check_equal(len(servers[NEAR].take_asked()), 3, f"{where}, {how}: what the server heard")
+                for worker, name in ((scene.neighbour, "api.empty.test"), (scene.victim, "api.other.test")):
+                    got = worker.ask_name(where, name, **how)
+                    check_equal(got.get("addresses"), [ADDRESSES[name.split(".")[1]]], f"{name} from {where}, {how}")
+    finally:
+        place.run("nft", "delete", "table", "ip", "chaostest")
+
+
+@part
+def by_getaddrinfo():
+    """What the C library makes of it, which asks for IPv4 and IPv6 at once on one socket."""
+    only_in_a_guest("changes /etc/resolv.conf")
+    send_on("chaostest")
+    with tempfile.NamedTemporaryFile("w", suffix=".conf") as conf:
+        os.chmod(conf.name, 0o644)
+        open("/etc/resolv.conf", "a").close()
+        place.run("mount", "--bind", conf.name, "/etc/resolv.conf")
+        try:
+            for where in (NEAR, DOCKER):
+                conf.seek(0)
+                conf.write(f"nameserver {where}\noptions timeout:1 attempts:1\n")
+                conf.truncate()
+                conf.flush()
+                for word, met in (("nxdomain", "EAI_NONAME"), ("servfail", "EAI_AGAIN"), ("empty", "EAI_NODATA"),
+                                  ("timeout", "EAI_AGAIN")):
+                    check_equal(scene.victim.resolve(f"api.{word}.test"), met, f"{word} from {where}")
+                    expect(word, 2)
+                    check_equal(sorted(scene.neighbour.resolve(f"api.{word}.test")), sorted([ADDRESSES[word], "::1"]),
+                                f"{word} from {where}: the neighbour")
+                check_equal(sorted(scene.victim.resolve("api.other.test")), sorted([ADDRESSES["other"], "::1"]), where)
+        finally:
+            place.run("umount", "/etc/resolv.conf")
+            place.run("nft", "delete", "table", "ip", "chaostest")
 
 
 main(setup, lambda: scene and scene.close(), rules)

@@ -379,20 +379,34 @@ class Client:
 
     # ---- names
 
-    def ask_name(self, server, name, kind="A", tcp=False, timeout=5):
-        """One question to the name server: read_reply(), or {"error"}."""
+    def ask_name(self, server, name, kind="A", tcp=False, timeout=5, connected=True):
+        """One question to the name server: read_reply(), or {"error"}. glibc connects its sockets for UDP, musl does not."""
         message = nameserver.question(name, kind)
         sock = socket.socket(family_of(server), socket.SOCK_STREAM if tcp else socket.SOCK_DGRAM)
         sock.settimeout(timeout)
         try:
-            sock.connect((server, 53))
-            sock.sendall(nameserver.framed(message) if tcp else message)
-            reply = nameserver.read_framed(sock) if tcp else sock.recv(4096)
+            if connected or tcp:
+                sock.connect((server, 53))
+                sock.sendall(nameserver.framed(message) if tcp else message)
+                reply = nameserver.read_framed(sock) if tcp else sock.recv(4096)
+            else:
+                sock.sendto(message, (server, 53))
+                reply, where = sock.recvfrom(4096)
+                if where[:2] != (server, 53):
+                    return {"error": f"an answer from {where}"}
             return {"error": None, **nameserver.read_reply(reply)}
         except (OSError, EOFError) as error:
             return {"error": outcome(error)}
         finally:
             sock.close()
+
+    def resolve(self, name):
+        """The addresses by getaddrinfo(), or the name of its error."""
+        try:
+            return [found[4][0] for found in socket.getaddrinfo(name, 80, type=socket.SOCK_STREAM)]
+        except socket.gaierror as error:
+            names = {number: word for word, number in vars(socket).items() if word.startswith("EAI_")}
+            return names.get(error.errno, str(error))
 
     # ---- UDP
 
