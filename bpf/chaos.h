@@ -396,6 +396,7 @@ struct chaos_question_key {
 	__u32 protocol;
 };
 #define CHAOS_MAX_QUESTIONS 1024
+#define CHAOS_MAX_RESOLVERS 32
 struct chaos_question {
 	__u64 until_ns;
 	__u32 rcode;
@@ -494,6 +495,8 @@ struct chaos_knobs {
 	__u32 nothing;			    /* the empty set */
 	__u32 named;			    /* the set of rules that ask for host names */
 	__u32 names;			    /* 1: there are such */
+	__u32 resolver;			    /* the set of rules that count the questions of the machine's resolvers, too */
+	__u32 resolvers;		    /* 1: there are such */
 };
 
 _Static_assert(sizeof(struct chaos_vector) == 128, "chaos_vector");

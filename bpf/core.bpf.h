@@ -151,6 +151,8 @@ struct flow {
 	__u8 spared;
 	__u8 any_peer; /* the peer is not known: would any do? */
 	__u16 name;    /* of the server, or CHAOS_NAME_OPEN */
+	__u8 resolver; /* a question of somebody else, sent by the machine's resolver */
+	__u8 pad;
 };
 
 static always void map_ipv4(__u8 *to, __u32 address)
@@ -357,6 +359,9 @@ static always bool look_up(struct matcher *m, struct flow *f, struct chaos_owner
 	m->by[CHAOS_DIM_CGROUP] =
 		set_of(bpf_map_lookup_elem(&chaos_cgroups, &cgroup), knobs.wildcard[CHAOS_DIM_CGROUP]);
 	m->by[CHAOS_DIM_USER] = set_of(bpf_map_lookup_elem(&chaos_users, &owner->uid), knobs.wildcard[CHAOS_DIM_USER]);
+	if (knobs.resolvers && f->resolver) /* whoever asked the resolver */
+		m->by[CHAOS_DIM_COMM] = m->by[CHAOS_DIM_PID] = m->by[CHAOS_DIM_CGROUP] = m->by[CHAOS_DIM_USER] =
+			set_of(NULL, knobs.resolver);
 	m->by[CHAOS_DIM_ADDRESS] = host_rules(f);
 	m->by[CHAOS_DIM_PORT] = port_rules(f);
 	m->name = knobs.names ? name_rules(f, owner) : m->by[CHAOS_DIM_ADDRESS];

@@ -234,7 +234,17 @@ static always bool read_query(struct __sk_buff *skb, const struct bpf_sock *sk, 
 	return length;
 }
 
-/* Every question is a connection of its own to the matcher: without an address and a port, with a name. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, CHAOS_MAX_RESOLVERS);
+	__type(key, char[CHAOS_COMM_LEN]);
+	__type(value, __u32);
+} chaos_resolvers SEC(".maps");
+
+/*
+ * Every question is a connection of its own to the matcher: without an address and a port, with a name. What the machine's
+ * resolver asks because of others it asks in its own name: that counts as theirs where a rule says so.
+ */
 static always void choose_for_query(struct bench *b, struct chaos_sock *s)
 {
 	__builtin_memset(&b->f, 0, sizeof(b->f));
@@ -244,6 +254,10 @@ static always void choose_for_query(struct bench *b, struct chaos_sock *s)
 	b->f.spared = s->spared;
 	b->f.name = b->found;
 	choose_verdict(&b->f, &s->owner, &b->v);
+	if (knobs.resolvers && b->v.rule == CHAOS_NO_RULE && bpf_map_lookup_elem(&chaos_resolvers, s->owner.comm)) {
+		b->f.resolver = 1;
+		choose_verdict(&b->f, &s->owner, &b->v);
+	}
 	b->f.protocol = b->p.protocol;
 	flow_of_packet(&b->f, &b->p, true);
 	b->f.peer_port = DNS_PORT;

@@ -1465,6 +1465,8 @@ Test(rules, wrong_dns)
 		  "t:4:19: 'dns' is about names that are asked for, not about addresses" },
 		{ DOC("{ hosts: a.test }", "{ dns: empty, drop: 5% }", ""),
 		  "t:5:12: 'dns' goes with no other fault: it is about questions for names, they about connections" },
+		{ DOC("{ hosts: a.test, resolver: true }", "{ drop: 5% }", ""),
+		  "t:4:37: 'resolver' is about questions for names, and goes with 'dns' only" },
 		{ DOC("{ hosts: a.test, side: server }", "{ dns: empty }", ""),
 		  "t:4:33: 'dns' is for the client, which asks for names" },
 	};

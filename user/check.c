@@ -167,6 +167,20 @@ static bool some_process_matches(const struct load *load, size_t index)
 	return false;
 }
 
+/* The first of its names that has no address now, where one would be needed; NULL: none. */
+static const char *unresolved_name(const struct rule *rule)
+{
+	const struct endpoint *endpoint = &rule->match.endpoint;
+
+	for (size_t i = 0; i < endpoint->names_count && !(rule->fault.faults & 1 << CHAOS_DNS); i++) {
+		const struct host_name *name = &endpoint->names[i];
+
+		if (!name->suffix && !name->one_of_many && !name->addresses_count)
+			return name->name;
+	}
+	return NULL;
+}
+
 static void add_notes(const struct load *load, size_t index, struct rule_plan *plan)
 {
 	const struct rule *rule = &load->rules->rules[index];
@@ -183,6 +197,9 @@ static void add_notes(const struct load *load, size_t index, struct rule_plan *p
 			 m->unit.text        ? m->unit.text
 			 : m->container.text ? m->container.text
 					     : m->pod.text);
+	if (unresolved_name(rule))
+		add_note(plan, "host '%s' has no address now: load needs --wait, and takes it up when some process asks for it",
+			 unresolved_name(rule));
 	if ((m->pid || target_may_come(rule)) && !has[FEATURE_FORK_HOOK])
 		add_note(plan, "children and cgroups that are born later are not seen on this kernel");
 	if (m->side == CHAOS_SIDE_SERVER && !has[FEATURE_ACCEPT_HOOK])
@@ -194,9 +211,12 @@ static void add_notes(const struct load *load, size_t index, struct rule_plan *p
 		add_note(plan, "of UDP only what leaves is damaged");
 	if (m->endpoint.names_count && rule->fault.faults & 1 << CHAOS_REFUSE)
 		add_note(plan, "refuse happens before TLS tells the host's name: it goes by what DNS said of the address");
-	if (rule->fault.faults & 1 << CHAOS_DNS)
-		add_note(plan, "only questions that its processes send themselves: with nss-resolve or nscd those leave the "
-			       "resolver (process: systemd-resolve)");
+	if (m->resolver)
+		add_note(plan, "what this machine's resolver (systemd-resolved, nscd, dnsmasq, ...) asks is hit whoever asked it; "
+			       "what it has cached it still knows");
+	else if (rule->fault.faults & 1 << CHAOS_DNS)
+		add_note(plan, "only questions that its processes send themselves: with nss-resolve or nscd a resolver sends "
+			       "them for everybody; 'resolver: true' hits those, too");
 	else if (m->endpoint.names_count && m->protocols & 1 << CHAOS_UDP)
 		add_note(plan, "QUIC (UDP 443) is known by its address, not by its name");
 	if (load->options.only_cgroup && (target_may_come(rule) || m->pid))

@@ -37,6 +37,7 @@ static const char help[] = "Usage: chaosbpf inject FAULT... WHOM... --for T [OPT
 			   "  --direction D     request, response or both (default)\n"
 			   "  --everything      no restriction; only with this word\n"
 			   "  --include-ssh     SSH connections too\n"
+			   "  --resolver        with dns: what this machine's resolver asks for anybody, too\n"
 			   "\n"
 			   "How long and how often:\n"
 			   "  --for T           how long the rule lasts (30s, 5m, 1h30m); always needed\n"
@@ -45,7 +46,7 @@ static const char help[] = "Usage: chaosbpf inject FAULT... WHOM... --for T [OPT
 			   "  --seed N          the same seed picks the same connections again\n"
 			   "\n"
 			   "  --name N          the rule's name, default inject\n"
-			   "  --wait            what is named may start later; else it is an error\n"
+			   "  --wait            what is named may start or resolve later; else it is an error\n"
 			   "  --observe         count what would be hit, inject nothing\n"
 			   "  --endpoints F     your own presets, see chaosbpf endpoints\n"
 			   "  --print           print the rule as a rules file, load nothing\n"
@@ -97,6 +98,7 @@ static int run(int argc, char **argv)
 		{ "direction", OPTION_CALL, &inject, add_word },
 		{ "everything", OPTION_CALL_FLAG, &inject, add_word },
 		{ "include-ssh", OPTION_CALL_FLAG, &inject, add_word },
+		{ "resolver", OPTION_CALL_FLAG, &inject, add_word },
 		{ "for", OPTION_CALL, &inject, add_word },
 		{ "percent", OPTION_CALL, &inject, add_word },
 		{ "per", OPTION_CALL, &inject, add_word },

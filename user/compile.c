@@ -34,7 +34,7 @@ int load_compile(struct load *load, struct rules *rules, const struct load_optio
 	load->log.fd = -1;
 	load->rules = rules;
 	features_probe(&load->features);
-	ret = names_resolve(rules, err);
+	ret = names_resolve(rules, options->wait || options->checking, err);
 	ret = ret ?: process_list(load->features.cgroup2_mount, &load->processes, err);
 	ret = ret ?: targets_resolve(load->rules, &names, &load->processes, &load->targets, err);
 	if (ret)

@@ -168,6 +168,20 @@ static int put_array(const struct bpf_map *map, const void *values, size_t size,
 		err_;                                                                                                  \
 	})
 
+static int put_resolvers(const struct bpf_map *map, const char *const *names)
+{
+	int err = 0;
+
+	for (; names && *names && !err; names++) {
+		char comm[CHAOS_COMM_LEN] = { 0 };
+		const uint32_t yes = 1;
+
+		memcpy(comm, *names, strnlen(*names, sizeof(comm) - 1));
+		err = put(map, comm, &yes);
+	}
+	return err;
+}
+
 /* Ramps begin when the schedule has their rule in force for the first time. */
 static int fill_rules(struct chaos *skel, const struct tables *t, const struct schedule *s)
 {
@@ -210,6 +224,7 @@ static int fill_maps(struct chaos *skel, const struct tables *t, const struct sc
 	err = err ?: PUT_PAIRS(skel->maps.chaos_cgroups, t->cgroups, t->cgroups_count);
 	err = err ?: PUT_PAIRS(skel->maps.chaos_users, t->users, t->users_count);
 	err = err ?: PUT_PAIRS(skel->maps.chaos_comms, t->comms, t->comms_count);
+	err = err ?: put_resolvers(skel->maps.chaos_resolvers, t->resolvers);
 	err = err ?: PUT_PAIRS(skel->maps.chaos_hosts, t->hosts, t->hosts_count);
 	err = err ?: put_array(skel->maps.chaos_name_sets, t->name_sets, sizeof(*t->name_sets), t->name_sets_count);
 	for (size_t i = 0; i < t->names_count && !err; i++)

@@ -420,6 +420,8 @@ static void say_dns(struct sentence *s, const struct rule *rule)
 		say_hosts(s, &rule->match.endpoint);
 	else
 		say(s, "any name");
+	if (rule->match.resolver)
+		say(s, ", and those that this machine's resolver asks for anybody,");
 	say(s, " %s", becomes[rule->fault.dns]);
 }
 

@@ -33,6 +33,7 @@ static const struct {
 	{ "direction", IN_MATCH, "direction" },
 	{ "everything", IN_MATCH, "everything" },
 	{ "include-ssh", IN_MATCH, "include-ssh" },
+	{ "resolver", IN_MATCH, "resolver" },
 	{ "percent", IN_RULE, "percent" },
 	{ "per", IN_RULE, "per" },
 	{ "max-hits", IN_RULE, "max-hits" },

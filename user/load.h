@@ -15,7 +15,7 @@
 struct load_options {
 	const char *command;	 /* "load", "exec", "inject": shown by `status` */
 	bool observe;		 /* count what would be hit, inject nothing */
-	bool checking;           /* load_check(): a container that is not there is told, and no error */
+	bool checking;           /* load_check(): a container or name that is not there is told, and no error */
 	bool wait;               /* what a rule names by cgroup, container, pod or unit may start later */
 	bool foreground;	 /* faults live as long as this process: nothing is pinned but the state */
 	const char *only_cgroup; /* exec: path below the cgroup2 mount; every rule is narrowed to it */

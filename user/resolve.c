@@ -36,6 +36,11 @@ static size_t count_names(const struct rules *rules)
 	return count;
 }
 
+static bool needs_addresses(const struct rule *rule)
+{
+	return !(rule->fault.faults & 1U << CHAOS_DNS);
+}
+
 static int collect(const struct rules *rules, struct questions *q)
 {
 	size_t room = count_names(rules);
@@ -47,7 +52,7 @@ static int collect(const struct rules *rules, struct questions *q)
 	for (size_t i = 0; i < rules->count; i++) {
 		const struct endpoint *endpoint = &rules->rules[i].match.endpoint;
 
-		for (size_t k = 0; k < endpoint->names_count; k++) {
+		for (size_t k = 0; needs_addresses(&rules->rules[i]) && k < endpoint->names_count; k++) {
 			const struct host_name *name = &endpoint->names[k];
 
 			if (name->suffix || find_question(q, name->name))
@@ -119,8 +124,7 @@ static int no_answer(const struct rules *rules, const struct host_name *name, in
 	else
 		rules_error_at(rules, name->mark, err, EXIT_FAILED, "host '%s' does not resolve: %s", name->name,
 			       gai_strerror(code));
-	error_hint(err, "a rule for a name without an address would hit nothing; '*.%s' needs no address now",
-		   name->name);
+	error_hint(err, "a rule for a name without an address hits nothing until some process asks for it; --wait accepts that");
 	return -ENOENT;
 }
 
@@ -141,16 +145,16 @@ static int resolve_name(const struct rules *rules, const struct questions *q, st
  * Those that have none now are known by the DNS answers to come.
  */
 static int resolve_endpoint(const struct rules *rules, const struct questions *q, struct endpoint *endpoint,
-			    struct error *err)
+			    bool wait, struct error *err)
 {
-	bool any = endpoint->hosts_count > 0;
+	bool any = wait || endpoint->hosts_count > 0;
 	int ret, failed = 0;
 
 	for (size_t i = 0; i < endpoint->names_count; i++) {
 		struct host_name *name = &endpoint->names[i];
 
 		ret = resolve_name(rules, q, name, err);
-		if (ret && (ret != -ENOENT || !name->one_of_many))
+		if (ret && (ret != -ENOENT || !(wait || name->one_of_many)))
 			return ret;
 		failed = ret ? ret : failed;
 		any = any || !ret;
@@ -158,7 +162,7 @@ static int resolve_endpoint(const struct rules *rules, const struct questions *q
 	return any ? 0 : failed;
 }
 
-int names_resolve(struct rules *rules, struct error *err)
+int names_resolve(struct rules *rules, bool wait, struct error *err)
 {
 	struct questions q = { 0 };
 	bool answered;
@@ -167,8 +171,10 @@ int names_resolve(struct rules *rules, struct error *err)
 	if (ret)
 		return error_set(err, ret, EXIT_FAILED, "out of memory");
 	answered = ask(&q);
-	for (size_t i = 0; i < rules->count && !ret; i++)
-		ret = resolve_endpoint(rules, &q, &rules->rules[i].match.endpoint, err);
+	for (size_t i = 0; i < rules->count && !ret; i++) {
+		if (needs_addresses(&rules->rules[i]))
+			ret = resolve_endpoint(rules, &q, &rules->rules[i].match.endpoint, wait, err);
+	}
 	/* What is still being answered writes to its question: that memory stays. */
 	for (size_t i = 0; answered && i < q.count; i++)
 		freeaddrinfo(q.list[i].ar_result);

@@ -8,10 +8,11 @@
 
 /*
  * Fills in the addresses, IPv4 and IPv6, of every exact name of every rule; `*.suffix` has none before somebody asks for
- * such a name. All are asked for at once, and for RESOLVE_TIMEOUT_S at most. EXIT_FAILED with the name's place in the
- * file when one has no address.
+ * such a name, and rules about questions (`dns`) need none. All are asked for at once, and for RESOLVE_TIMEOUT_S at most.
+ * EXIT_FAILED with the name's place in the file when one has no address; with `wait` it stays without, until the kernel
+ * learns one.
  */
 #define RESOLVE_TIMEOUT_S 10
-int names_resolve(struct rules *rules, struct error *err);
+int names_resolve(struct rules *rules, bool wait, struct error *err);
 
 #endif

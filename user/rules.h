@@ -95,6 +95,7 @@ struct match {
 	unsigned int directions;   /* enum chaos_direction, a set */
 	bool everything;	   /* `everything: true` */
 	bool include_ssh;
+	bool resolver;		   /* `dns`: questions that the machine's resolver sends count, too */
 };
 
 /* A value that moves in a straight line to `to` from the moment at which the rule is first in force. */

@@ -696,6 +696,8 @@ int fault_check(struct parser *p, const struct node *node, struct rule *rule)
 		err = check_silence(p, node, rule, CHAOS_TLS_STALL, "TLS handshake of its own");
 	if (!err && HAS(fault, CHAOS_DNS))
 		err = check_dns(p, node, rule);
+	else if (!err && rule->match.resolver)
+		err = fail(p, match_mark(node, "resolver"), "'resolver' is about questions for names, and goes with 'dns' only");
 	if (!err && HAS(fault, CHAOS_CORRUPT))
 		err = check_corrupt(p, node, &rule->match);
 	if (!err && HAS(fault, CHAOS_DUPLICATE))

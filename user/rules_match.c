@@ -266,6 +266,7 @@ const struct key match_keys[] = {
 	{ "direction", key_direction, offsetof(struct match, directions) },
 	{ "everything", key_bool, offsetof(struct match, everything) },
 	{ "include-ssh", key_bool, offsetof(struct match, include_ssh) },
+	{ "resolver", key_bool, offsetof(struct match, resolver) },
 	{ "container", key_container, offsetof(struct match, container) },
 	{ "pod", key_pod, offsetof(struct match, pod) },
 	{ "unit", key_unit, offsetof(struct match, unit) },

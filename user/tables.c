@@ -806,6 +806,8 @@ void tables_process_rules(const struct tables *t, const struct process *process,
 	process_matcher(t, process, &comm, &m);
 	for (int w = 0; w < CHAOS_WORDS; w++)
 		rules->word[w] = match_word(&m, w);
+	if (tables_is_resolver(t, process->comm))
+		merge(rules, &t->sets[t->knobs.resolver]);
 }
 
 static uint32_t host_set(const struct tables *t, const struct in6_addr *address)

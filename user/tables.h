@@ -64,6 +64,8 @@ struct tables {
 	size_t hosts_count;
 	uint32_t *ports;	/* 65536 sets */
 
+	const char *const *resolvers; /* process names, ends with NULL; NULL: no rule asks for them */
+
 	struct name_pair *names;
 	size_t names_count;
 	struct resolved_pair *resolved;

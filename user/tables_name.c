@@ -182,6 +182,39 @@ static int make_resolved(struct tables *t, const struct rules *rules)
 	return err;
 }
 
+/*
+ * Who asks name servers in the place of other processes, as the kernel keeps their names (15 characters). dockerd does so
+ * for containers, whose own questions are seen before they reach it.
+ */
+static const char *const resolvers[] = {
+	"systemd-resolve", "nscd",   "unscd",  "nsncd",        "dnsmasq", "unbound", "named",	      "pdns_recursor",
+	"kresd",	   "stubby", "pdnsd",  "dnscrypt-proxy", "coredns", "dockerd", "aardvark-dns", NULL,
+};
+_Static_assert(sizeof(resolvers) / sizeof(resolvers[0]) <= CHAOS_MAX_RESOLVERS, "chaos_resolvers");
+
+static int make_resolvers(struct tables *t, const struct rules *rules)
+{
+	struct chaos_vector asking = { 0 };
+
+	for (size_t i = 0; i < rules->count; i++) {
+		if (!rules->rules[i].match.resolver)
+			continue;
+		set_bit(&asking, i);
+		t->resolvers = resolvers;
+	}
+	t->knobs.resolvers = t->resolvers != NULL;
+	return tables_set_number(t, &asking, &t->knobs.resolver);
+}
+
+bool tables_is_resolver(const struct tables *t, const char *comm)
+{
+	for (const char *const *name = t->resolvers; name && *name; name++) {
+		if (strcmp(*name, comm) == 0)
+			return true;
+	}
+	return false;
+}
+
 int tables_make_names(struct tables *t, const struct rules *rules, struct error *err)
 {
 	struct chaos_vector nothing = { 0 }, named = { 0 };
@@ -208,6 +241,7 @@ int tables_make_names(struct tables *t, const struct rules *rules, struct error 
 			set_bit(&named, i);
 	}
 	ret = ret ?: tables_set_number(t, &named, &t->knobs.named);
+	ret = ret ?: make_resolvers(t, rules);
 	ret = ret ?: make_resolved(t, rules);
 	t->knobs.names = count > 0;
 	free(uses);

@@ -68,7 +68,8 @@ Each command has its own, in two spellings:
     --observe      count what would be hit, inject nothing
     --duration T   every rule lasts T (30s, 5m, 1h30m), whatever the file says
     --endpoints F  your own presets, see chaosbpf endpoints
-    --wait         a cgroup, container, pod or unit may start later; else it is an error
+    --wait         a cgroup, container, pod or unit may start later, and a host name
+                   may have no address yet; else it is an error
     --foreground   stay here; the faults end with this process, Ctrl-C ends it
     --json         for programs
 
@@ -120,6 +121,7 @@ Each command has its own, in two spellings:
     --direction D     request, response or both (default)
     --everything      no restriction; only with this word
     --include-ssh     SSH connections too
+    --resolver        with dns: what this machine's resolver asks for anybody, too
 
   How long and how often:
     --for T           how long the rule lasts (30s, 5m, 1h30m); always needed
@@ -128,7 +130,7 @@ Each command has its own, in two spellings:
     --seed N          the same seed picks the same connections again
 
     --name N          the rule's name, default inject
-    --wait            what is named may start later; else it is an error
+    --wait            what is named may start or resolve later; else it is an error
     --observe         count what would be hit, inject nothing
     --endpoints F     your own presets, see chaosbpf endpoints
     --print           print the rule as a rules file, load nothing

@@ -77,7 +77,7 @@ _chaosbpf() {
 	exec) options='--observe --duration --endpoints --' ;;
 	endpoints) options='--endpoints' ;;
 	inject)
-		options='--to --port --protocol --pid --process --cgroup --container --pod --unit --user --side --direction --everything --include-ssh'
+		options='--to --port --protocol --pid --process --cgroup --container --pod --unit --user --side --direction --everything --include-ssh --resolver'
 		options+=' --for --percent --per --max-hits --max-rate --seed --name --endpoints --wait --observe --print'
 		;;
 	status) options='--watch' ;;

@@ -9,6 +9,7 @@ import chaos
 import place
 from case import check, check_equal, expect, main, only_in_a_guest, part, skip
 from nameserver import NameServer
+from peers import Client
 from scene import VICTIM, Scene
 from worker import Worker
 
@@ -16,7 +17,7 @@ DOCKER, MOVED = "127.0.0.11", 35353
 NEAR, FAR, FAR6 = "127.0.0.53", "10.77.1.2", "fd77:1::2"
 RCODES = {"nxdomain": 3, "servfail": 2, "empty": 0}
 ADDRESSES = {"nxdomain": "127.0.9.1", "servfail": "127.0.9.2", "empty": "127.0.9.3", "timeout": "127.0.9.4",
-             "third": "127.0.9.5", "other": "127.0.9.6"}
+             "third": "127.0.9.5", "other": "127.0.9.6", "asked": "127.0.9.7"}
 
 scene = None
 servers = {}
@@ -42,7 +43,8 @@ def rules():
     def rule(name, hosts, fault, **keys):
         return chaos.rule(name, {"hosts": hosts, "cgroup": VICTIM}, fault, **keys)
 
-    return [rule(word, [f"*.{word}.test"], {"dns": word}) for word in (*RCODES, "timeout")] + \
+    asked = chaos.rule("asked", {"hosts": ["*.asked.test"], "cgroup": VICTIM, "resolver": True}, {"dns": "nxdomain"})
+    return [asked] + [rule(word, [f"*.{word}.test"], {"dns": word}) for word in (*RCODES, "timeout")] + \
            [rule("third", ["*.third.test"], {"dns": "nxdomain"}, percent=30, seed=7),
             chaos.rule("connections", {"hosts": ["*.empty.test"], "cgroup": VICTIM, "ports": [7999], "protocol": "tcp"},
                        {"refuse": "unreachable"})]
@@ -83,6 +85,20 @@ def some_of_them():
     lost = sum(scene.victim.ask_name(NEAR, "api.third.test")["rcode"] == 3 for _ in range(300))
     check(50 <= lost <= 130, f"{lost} of 300 questions, 30 % wanted")
     expect("third", lost, {"percent": 300 - lost})
+
+
+@part
+def by_the_resolver():
+    """A resolver asks in the place of others: that counts where the rule says so, and for names of the rule only."""
+    for comm in ("dnsmasq", "systemd-resolve"):
+        resolver = Worker(Client, cgroup="case/server", comm=comm)
+        check_equal(resolver.ask_name(NEAR, "api.asked.test")["rcode"], 3, comm)
+        expect("asked", 1)
+        check_equal(resolver.ask_name(NEAR, "api.other.test")["rcode"], 0, f"{comm}, another name")
+        check_equal(resolver.ask_name(NEAR, "api.nxdomain.test")["rcode"], 0, f"{comm}, a rule without resolver")
+    check_equal(scene.victim.ask_name(NEAR, "api.asked.test")["rcode"], 3, "the victim itself")
+    expect("asked", 1)
+    check_equal(scene.neighbour.ask_name(NEAR, "api.asked.test")["rcode"], 0, "the neighbour")
 
 
 @part

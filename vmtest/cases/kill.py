@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-# timeout: 240
+# timeout: 480
 """kill -9 of every chaosbpf process at random moments of load, exec, inject, unload and stop.
 
 Whatever was left half done: the neighbour never meets an error, no fault outlives its deadline, and in the end one

@@ -212,6 +212,25 @@ def after_a_replacement():
 
 
 @alone
+def without_an_address():
+    """With --wait a name may have none yet: it is learned like any other, by whoever asks. A question needs none."""
+    names.tell("service", ["127.0.9.2"])
+    rule = by_name("later", ["service"], LEARN, {"refuse": "unreachable"})
+    chaos.load(rule, expect=1)
+    check_equal(chaos.status().all["rules"], [], "rules after a name that does not resolve")
+    chaos.load(rule, options=("--wait",))
+    check_equal(connect(scene.victim, "127.0.9.2", LEARN), None, "before anybody asked")
+    scene.victim.ask_name(SERVER, "service")
+    check_equal(connect(scene.victim, "127.0.9.2", LEARN), HIT, "after the answer")
+    check_equal(connect(scene.neighbour, "127.0.9.2", LEARN), None, "the neighbour")
+    expect("later", 1)
+    check_counters()
+    chaos.stop()
+    chaos.load(chaos.rule("asked", {"hosts": ["service"], "cgroup": VICTIM}, {"dns": "nxdomain"}))
+    check_equal(scene.victim.ask_name(SERVER, "service")["rcode"], 3, "a question")
+
+
+@alone
 def resolved_at_load():
     """/etc/hosts is asked when the rules are loaded; a name that it lacks is an error, and nothing is loaded."""
     only_in_a_guest("changes /etc/hosts")
