@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-# timeout: 90
+# timeout: 240
 """A second load takes the place of the first while traffic flows: every connect and request is under one or the other."""
 import chaos
 from case import alone, check, check_equal, main
