@@ -176,9 +176,9 @@ class Server:
             if kind == "hangup":
                 sock.close()
             else:
-                self.start(self.serve, sock, kind)
+                self.start(self.serve, sock, port, kind)
 
-    def serve(self, sock, kind):
+    def serve(self, sock, port, kind):
         with self.lock:
             self.connections.add(sock)
         raw = sock
@@ -201,6 +201,8 @@ class Server:
             self.counts.add("closed", "eof")
         except (OSError, ValueError) as error:
             self.counts.add("errors", error_name(error))
+            if isinstance(error, ConnectionResetError):
+                self.counts.add("resets", port)
         finally:
             with self.lock:
                 self.connections.discard(raw)

@@ -59,7 +59,7 @@ def reset():
     for i, (side, direction) in enumerate(SIDES):
         for host in HOSTS:
             server, what = server_of(host), f"{side} {direction} {host}"
-            requests, resets = server.count("requests", "victim"), server.count("errors", "ECONNRESET")
+            requests, resets = server.count("requests", "victim"), server.count("resets", RESET + i)
             met = scene.victim.get(host, RESET + i)
             check_equal((met["where"], met["error"]), ("request", "ECONNRESET"), f"{what}: the client")
             # the server's socket dies unseen by the client, whose packet is answered by a reset when it is sent again
@@ -67,7 +67,7 @@ def reset():
             check_equal(server.count("requests", "victim") - requests, 1 if direction == "response" else 0,
                         f"{what}: requests that the server saw")
             if (side, direction) == SIDES[2]:
-                check_equal(server.count("errors", "ECONNRESET") - resets, 1, f"{what}: resets that the server saw")
+                check_equal(server.count("resets", RESET + i) - resets, 1, f"{what}: resets that the server saw")
             if side == "client":
                 check_equal(scene.neighbour.get(host, RESET + i)["error"], None, f"{what}: the neighbour")
             expect(f"reset-{side}-{direction}", 1)
