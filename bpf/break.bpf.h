@@ -13,6 +13,7 @@
 #ifndef BREAK_BPF_H
 #define BREAK_BPF_H
 
+#include "bpf/name.bpf.h"
 #include "bpf/silence.bpf.h"
 
 /* chaos_verdict.cut */
@@ -25,11 +26,14 @@ static always void count_from(const struct packet *p, struct chaos_sock *s, stru
 {
 	if (!(p->tcp_flags & TCP_ACK) || v->cut & CUT_DONE)
 		return;
+	s->cut_acked = p->ack;
 	if (r->per == CHAOS_PER_REQUEST ? !new_request : v->cut & CUT_COUNTS)
 		return;
 	v->cut = CUT_COUNTS;
 	s->cut_from = s->cut_high = p->ack;
 	s->cut_begun_ns = 0;
+	s->cut_chunks = 0;
+	s->cut_line = 0;
 	if (r->per == CHAOS_PER_REQUEST)
 		v->decided &= ~(1 << CHAOS_BREAK_AFTER);
 }
@@ -50,12 +54,62 @@ static always bool time_is_over(const struct packet *p, struct chaos_sock *s, co
 	return false;
 }
 
+/* `chunks`: reads on from where the segment before ended. How many of the bytes belong to the response, 0: all. */
+static always __u32 read_chunks(struct __sk_buff *skb, struct chaos_sock *s, const struct chaos_rule *r, __u32 offset, __u32 length)
+{
+	const __u32 number = enter_bench();
+	struct bench *b = bench_of(number);
+	__u32 kept = 0;
+
+	if (b) {
+		b->chunk_state = s->cut_line;
+		b->chunks_left = r->break_chunks - s->cut_chunks;
+		kept = find_chunk_end(skb, number, offset, length);
+		s->cut_line = b->chunk_state;
+		s->cut_chunks = r->break_chunks - b->chunks_left;
+	}
+	leave_bench();
+	return kept;
+}
+
+/*
+ * Is the last of its chunks over in this segment, or was it before? A segment that came too early cannot be read yet: it is
+ * lost, and sent again in its turn. Where the client has got what we have not (by a device without our program), it is we
+ * who are behind: those chunks do not count.
+ */
+static always bool chunks_are_over(struct __sk_buff *skb, const struct packet *p, struct chaos_sock *s, const struct chaos_rule *r,
+				   bool *early)
+{
+	const __u32 end = p->seq + p->payload;
+	const bool missed = after(p->seq, s->cut_high) && !after(p->seq, s->cut_acked);
+	__u32 kept, known;
+
+	if (missed || s->stream == CHAOS_STREAM_UNKNOWN)
+		s->cut_high = missed ? p->seq : end;
+	*early = after(p->seq, s->cut_high);
+	if (*early || !after(end, s->cut_high))
+		return false;
+	if (s->cut_chunks < r->break_chunks) {
+		known = s->cut_high - p->seq;
+		kept = read_chunks(skb, s, r, network_offset(skb) + p->payload_offset + known, p->payload - known);
+		s->cut_high = kept ? s->cut_high + kept : end;
+	}
+	return after(end, s->cut_high);
+}
+
+/* What is encrypted or framed has no chunks that could be counted: decided once, and skipped. */
+static always bool can_count_chunks(const struct chaos_sock *s)
+{
+	return s->stream == CHAOS_STREAM_PLAIN || s->stream == CHAOS_STREAM_UNKNOWN;
+}
+
 /* Does this segment go beyond the place where the response stops? Decided when the first one does. */
-static always bool cuts(const struct flow *f, const struct packet *p, struct chaos_sock *s, struct chaos_verdict *v,
-			const struct chaos_rule *r, struct chaos_stats *stats)
+static always bool cuts(struct __sk_buff *skb, const struct flow *f, const struct packet *p, struct chaos_sock *s,
+			struct chaos_verdict *v, const struct chaos_rule *r, struct chaos_stats *stats)
 {
 	const __u32 end = p->seq + p->payload;
 	__u32 at = s->cut_from + r->break_bytes;
+	bool early = false, possible = true;
 
 	if (!does(r, CHAOS_BREAK_AFTER))
 		return false;
@@ -72,7 +126,13 @@ static always bool cuts(const struct flow *f, const struct packet *p, struct cha
 			return false;
 		at = s->cut_high;
 	}
-	if (!after(end, at) || !decide_once(s, v, f, CHAOS_BREAK_AFTER, true))
+	if (knobs.chunks && r->break_chunks && !(v->decided & 1 << CHAOS_BREAK_AFTER)) {
+		possible = can_count_chunks(s);
+		if (possible && !chunks_are_over(skb, p, s, r, &early))
+			return early;
+		at = s->cut_high;
+	}
+	if (!after(end, at) || !decide_once(s, v, f, CHAOS_BREAK_AFTER, possible))
 		return false;
 	s->cut_at = at;
 	v->cut |= CUT_DONE;

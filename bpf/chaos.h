@@ -120,6 +120,7 @@ enum chaos_skip {
 	CHAOS_SKIP_OBSERVE,  /* would have been injected, but the rules were loaded to observe */
 	CHAOS_SKIP_SSH,	     /* an SSH connection, and the rule does not say include-ssh */
 	CHAOS_SKIP_DEVICE,   /* the packet left by a device that cannot do this fault (yet) */
+	CHAOS_SKIP_ENCRYPTED, /* what the fault has to count cannot be seen: TLS, HTTP/2 */
 	CHAOS_SKIP_COUNT,
 };
 
@@ -164,9 +165,10 @@ struct chaos_rule {
 	__u32 reorder_ppm;
 	__u32 dns;	      /* enum chaos_dns */
 	__u8 break_how;	      /* break-after: enum chaos_break_how, */
-	__u8 pad[7];
-	__u64 break_ns;	      /* after so long, or */
-	__u64 break_bytes;    /* after so many bytes when break_ns is 0 */
+	__u8 pad[3];
+	__u32 break_chunks;   /* after so many events of a stream, */
+	__u64 break_ns;	      /* or so long, or, when both are 0, */
+	__u64 break_bytes;    /* so many bytes */
 	__u64 reorder_ns;     /* how long a packet is held back for others to overtake it */
 	__u64 idle_ns;	      /* half-open */
 	__u64 rate_bytes;     /* a second, of a connection */
@@ -348,7 +350,7 @@ struct chaos_sock {
 	__u32 cut_from;		   /* its first byte, */
 	__u32 cut_at;		   /* the first byte that is withheld, */
 	__u32 cut_high;		   /* one beyond the last byte that was let by */
-	__u32 cut_pad;
+	__u32 cut_chunks;	   /* chunks that have ended since; cut_line: where in a line the last byte was */
 	__u64 listener_cookie;	   /* of the listener that this was copied from */
 
 	/* TCP, written by packets that leave only. */
@@ -369,7 +371,9 @@ struct chaos_sock {
 	__u8 after_ccs;		   /* TLS: a ChangeCipherSpec left in a segment of its own */
 	__u16 name;		   /* that the client asked for, once its first payload has left: see CHAOS_NAME_OPEN */
 	__u8 in_hello;		   /* its ClientHello began in an earlier segment than the one that settles its name */
-	__u8 pad[7];
+	__u8 cut_line;
+	__u8 pad[2];
+	__u32 cut_acked;	   /* what the client has said that it has got */
 };
 
 /* What the payload of a connection looks like: decides what begins a request. */
@@ -486,6 +490,7 @@ struct chaos_knobs {
 	__u32 arriving_ports; /* 1: every rule that tc looks at arriving packets for names ports: others are let by */
 	__u32 losses;	    /* all models of loss of all rules, a set of 1 << enum chaos_loss */
 	__u32 follows;      /* 1: rules' cgroups may come later: a connection that no rule names may be named then */
+	__u32 chunks;	    /* 1: some rule counts the chunks of streams */
 	__u32 ramps;	    /* 1: some rule has a value that moves */
 	__u32 set_retval;   /* 1: bpf_set_retval exists; 0: connections are refused by a rewritten destination */
 	__u32 leader_comm;  /* 1: the name of the thread group's leader can be read; 0: that of the thread */

@@ -620,7 +620,7 @@ static always bool decide(__u32 rule, const struct chaos_rule *r, struct chaos_s
 	if (!chance(unit, at_present(r, r->percent_ppm, &r->percent_ramp)))
 		reason = CHAOS_SKIP_PERCENT;
 	else if (!possible)
-		reason = CHAOS_SKIP_DEVICE;
+		reason = fault == CHAOS_BREAK_AFTER ? CHAOS_SKIP_ENCRYPTED : CHAOS_SKIP_DEVICE;
 	else
 		reason = take(rule, r);
 	if (reason == TAKEN && (r->flags & CHAOS_RULE_OBSERVE))

@@ -18,23 +18,6 @@ struct held_copy {
 };
 MAP(BPF_MAP_TYPE_PERCPU_ARRAY, chaos_copy, __u32, struct held_copy, 1);
 
-/*
- * Where the network header begins: tunnels have no Ethernet header in front. Both readings are compared, since a
- * program cannot ask.
- */
-static always __s32 network_offset(struct __sk_buff *skb)
-{
-	__u64 here[2], there[2];
-
-	if (!load(skb, 0, there, sizeof(there)))
-		return -1;
-	if (bpf_skb_load_bytes(skb, ETH_HLEN, here, sizeof(here)) == 0 && here[0] == there[0] && here[1] == there[1])
-		return ETH_HLEN;
-	if (bpf_skb_load_bytes(skb, 0, here, sizeof(here)) == 0 && here[0] == there[0] && here[1] == there[1])
-		return 0;
-	return -1;
-}
-
 static always bool swap(struct __sk_buff *skb, __u32 offset, __u32 size)
 {
 	__u8 a[16], b[16];
@@ -378,7 +361,7 @@ static always bool corrupts_arriving(const struct chaos_sock *s, const struct fl
  * What is to be done to a packet with payload, or one that ends the stream, which arrives at a socket: 0, MARK_RESET,
  * MARK_CORRUPT or MARK_CUT.
  */
-static always __u32 decide_arriving(struct chaos_sock *s, const struct packet *p, struct cut *cut)
+static always __u32 decide_arriving(struct __sk_buff *skb, struct chaos_sock *s, const struct packet *p, struct cut *cut)
 {
 	const struct chaos_rule *r;
 	struct chaos_stats *stats;
@@ -388,9 +371,9 @@ static always __u32 decide_arriving(struct chaos_sock *s, const struct packet *p
 	stats = stats_of(s->verdict.rule);
 	if (!r || !stats)
 		return 0;
-	if (cuts(&f, p, s, &s->verdict, r, stats)) {
-		cut->at = s->cut_at;
-		cut->how = r->break_how;
+	if (cuts(skb, &f, p, s, &s->verdict, r, stats)) {
+		cut->at = s->verdict.cut & CUT_DONE ? s->cut_at : p->seq;
+		cut->how = s->verdict.cut & CUT_DONE ? r->break_how : CHAOS_BREAK_STALL;
 		return MARK_CUT;
 	}
 	if (!p->payload)
@@ -433,7 +416,7 @@ static always int arriving(struct __sk_buff *skb)
 	full = bpf_sk_fullsock(sk);
 	s = full && full->state != BPF_TCP_LISTEN ? bpf_sk_storage_get(&chaos_sock, full, NULL, 0) : NULL;
 	if (s)
-		todo = decide_arriving(s, &p, &cut);
+		todo = decide_arriving(skb, s, &p, &cut);
 	bpf_sk_release(sk);
 	if (!todo)
 		return TC_ACT_UNSPEC;

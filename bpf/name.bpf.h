@@ -24,6 +24,8 @@ struct bench {
 	__u32 pid;		   /* whose DNS answer this is */
 	__u32 name_at;		   /* where a ClientHello holds the server's name */
 	__u32 encrypted;	   /* 1: and says that it holds another, hidden one */
+	__u32 chunk_state;	   /* where in a line of a stream the reader stands, see chunk.bpf.c, */
+	__u32 chunks_left;	   /* and how many chunks it is to pass */
 	__u32 next_seq;		   /* what follows the part of a ClientHello that lies here */
 
 	/* What would be too much for the stack that hooks share. */
@@ -116,6 +118,12 @@ static always bool load_bench(struct __sk_buff *skb, struct bench *b, __u32 offs
 
 /* The pattern that fits the dotted name at `at` of the bench's data best: its number, or CHAOS_NAME_OTHER. */
 int match_name(__u32 number, __u32 at, __u32 length);
+
+/*
+ * Goes through `length` bytes of a stream's payload with what stands on the bench (chunk_state, chunks_left). How many
+ * there are up to the end of the last chunk, or 0 when that does not end here.
+ */
+int find_chunk_end(struct __sk_buff *skb, __u32 number, __u32 offset, __u32 length);
 
 /* name server -> whoever asked: an answer teaches which addresses the names of the rules have. */
 int hear_answer(struct __sk_buff *skb);

@@ -132,6 +132,23 @@ static always bool load(struct __sk_buff *skb, __u32 offset, void *to, __u32 siz
 	return bpf_skb_load_bytes_relative(skb, offset, to, size, BPF_HDR_START_NET) == 0;
 }
 
+/*
+ * Where the network header begins: tunnels have no Ethernet header in front. Both readings are compared, since a
+ * program cannot ask.
+ */
+static always __s32 network_offset(struct __sk_buff *skb)
+{
+	__u64 here[2], there[2];
+
+	if (!load(skb, 0, there, sizeof(there)))
+		return -1;
+	if (bpf_skb_load_bytes(skb, ETH_HLEN, here, sizeof(here)) == 0 && here[0] == there[0] && here[1] == there[1])
+		return ETH_HLEN;
+	if (bpf_skb_load_bytes(skb, 0, here, sizeof(here)) == 0 && here[0] == there[0] && here[1] == there[1])
+		return 0;
+	return -1;
+}
+
 static always bool parse_ipv4(struct __sk_buff *skb, struct packet *p, __u8 *protocol, __u32 *end)
 {
 	struct ipv4_header ip;

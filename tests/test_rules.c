@@ -374,9 +374,10 @@ Test(rules, break_after)
 Test(rules, wrong_break_after)
 {
 	static const struct wrong cases[] = {
-		{ FAULT("{ break-after: {} }"), "t:5:25: 'break-after' takes one of 'bytes' and 'time'" },
-		{ FAULT("{ break-after: { how: close } }"), "t:5:25: 'break-after' takes one of 'bytes' and 'time'" },
-		{ FAULT("{ break-after: { bytes: 5, time: 1s } }"), "t:5:25: 'break-after' takes one of 'bytes' and 'time'" },
+		{ FAULT("{ break-after: {} }"), "t:5:25: 'break-after' takes one of 'bytes', 'time' and 'chunks'" },
+		{ FAULT("{ break-after: { how: close } }"), "t:5:25: 'break-after' takes one of 'bytes', 'time' and 'chunks'" },
+		{ FAULT("{ break-after: { bytes: 5, time: 1s } }"), "t:5:25: 'break-after' takes one of 'bytes', 'time' and 'chunks'" },
+		{ FAULT("{ break-after: { bytes: 5, chunks: 1 } }"), "t:5:25: 'break-after' takes one of 'bytes', 'time' and 'chunks'" },
 		{ FAULT("{ break-after: { bytes: 0 } }"),
 		  "t:5:34: bytes '0' lets nothing by, use 'reset' with 'direction: response'" },
 		{ FAULT("{ break-after: { bytes: 2GiB } }"), "t:5:34: bytes '2GiB' is too much, at most 1GiB" },
@@ -384,9 +385,8 @@ Test(rules, wrong_break_after)
 		{ FAULT("{ break-after: { time: 0s } }"), "t:5:33: time '0s' lets nothing by, it must be more than 0" },
 		{ FAULT("{ break-after: { byte: 5 } }"), "t:5:27: unknown key 'byte', did you mean 'bytes'?" },
 		{ FAULT("{ break-after: { bytes: 5, how: stal } }"), "t:5:42: unknown how 'stal', did you mean 'stall'?" },
-		{ FAULT("{ break-after: { chunks: 12 } }"),
-		  "t:5:35: 'chunks' is not supported: the events of a stream do not end where packets do, and inside TLS they cannot be "
-		  "seen; use 'bytes' or 'time'" },
+		{ FAULT("{ break-after: { chunks: 0 } }"), "t:5:35: invalid chunks '0', expected a whole number from 1 to 1000000" },
+		{ FAULT("{ break-after: { chunks: 2KB } }"), "t:5:35: invalid chunks '2KB', expected a whole number from 1 to 1000000" },
 		{ FAULT("{ break-after: 5, drop: true }"),
 		  "t:5:12: 'break-after' and 'drop: true' contradict each other: there is no response to break" },
 		{ FAULT("{ reset: true, break-after: 5 }"),

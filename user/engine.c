@@ -112,7 +112,7 @@ static void size_maps(struct chaos *skel, const struct tables *t, const struct s
 	}
 	if (!(t->knobs.faults & 1 << CHAOS_DNS))
 		set_size(skel->maps.chaos_questions, 1);
-	if (!t->names_count && !(t->knobs.faults & 1 << CHAOS_DNS))
+	if (!t->names_count && !(t->knobs.faults & 1 << CHAOS_DNS) && !t->knobs.chunks)
 		set_size(skel->maps.chaos_benches, 1);
 	if (!t->pids_count && !has_v1(t))
 		set_size(skel->maps.chaos_pids, 1);

@@ -433,6 +433,8 @@ static void say_break(struct sentence *s, const struct rule *rule)
 	say(s, "%s after ", how[rule->fault.break_how]);
 	if (rule->fault.break_ns)
 		say_duration(s, rule->fault.break_ns);
+	else if (rule->fault.break_chunks)
+		say(s, "%u chunk%s", rule->fault.break_chunks, rule->fault.break_chunks == 1 ? "" : "s");
 	else
 		say(s, "%llu byte%s", (unsigned long long)rule->fault.break_bytes, rule->fault.break_bytes == 1 ? "" : "s");
 	say(s, rule->per == CHAOS_PER_REQUEST ? " of each response" : " of what the server says");

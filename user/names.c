@@ -19,7 +19,7 @@ TABLE(break_how_names, CHAOS_BREAK_HOW_COUNT, "reset", "close", "stall");
 TABLE(distribution_names, CHAOS_DISTRIBUTION_COUNT, "uniform", "normal", "pareto");
 TABLE(loss_names, CHAOS_LOSS_COUNT, "chance", "every", "burst");
 TABLE(side_names, CHAOS_SIDE_COUNT, "unknown", "client", "server");
-TABLE(skip_names, CHAOS_SKIP_COUNT, "percent", "max-hits", "max-rate", "observe", "ssh", "device");
+TABLE(skip_names, CHAOS_SKIP_COUNT, "percent", "max-hits", "max-rate", "observe", "ssh", "device", "encrypted");
 TABLE(protocol_names, CHAOS_PROTOCOL_COUNT, "tcp", "udp");
 
 /* One errno for each word on every kernel: 5.10 can only give those that a rewritten destination leads to. */

@@ -122,7 +122,8 @@ struct fault {
 	uint64_t rate_bits;	   /* a second */
 	uint64_t token_ns;	   /* from one event to the next */
 	enum chaos_dns dns;
-	uint64_t break_bytes, break_ns; /* break-after: one of the two */
+	uint64_t break_bytes, break_ns; /* break-after: one of these two, */
+	uint32_t break_chunks;		/* or this one */
 	enum chaos_break_how break_how;
 	int refuse;		   /* positive errno: ECONNREFUSED, ETIMEDOUT, ENETUNREACH, EPERM (denied) */
 };

@@ -305,6 +305,7 @@ static int key_half_open(struct parser *p, const struct node *node, void *target
 	return err;
 }
 
+#define BREAK_MAX_CHUNKS 1000000
 #define BREAK_MAX_BYTES (1ULL << 30) /* sequence numbers begin again after four times as many */
 
 static int key_break_bytes(struct parser *p, const struct node *node, void *target)
@@ -340,9 +341,12 @@ static int key_break_time(struct parser *p, const struct node *node, void *targe
 
 static int key_break_chunks(struct parser *p, const struct node *node, void *target)
 {
-	(void)target;
-	return fail(p, node->mark, "'chunks' is not supported: the events of a stream do not end where packets do, and inside TLS "
-				   "they cannot be seen; use 'bytes' or 'time'");
+	uint32_t *chunks = target;
+	uint64_t count;
+	int err = value_number(p, node, 1, BREAK_MAX_CHUNKS, &count);
+
+	*chunks = err ? 0 : (uint32_t)count;
+	return err;
 }
 
 static int key_break_how(struct parser *p, const struct node *node, void *target)
@@ -361,7 +365,7 @@ static int key_break_after(struct parser *p, const struct node *node, void *targ
 	static const struct key keys[] = {
 		{ "bytes", key_break_bytes, offsetof(struct fault, break_bytes) },
 		{ "time", key_break_time, offsetof(struct fault, break_ns) },
-		{ "chunks", key_break_chunks, 0 },
+		{ "chunks", key_break_chunks, offsetof(struct fault, break_chunks) },
 		{ "how", key_break_how, offsetof(struct fault, break_how) },
 		{ NULL, NULL, 0 },
 	};
@@ -372,8 +376,8 @@ static int key_break_after(struct parser *p, const struct node *node, void *targ
 	if (node->kind == NODE_TEXT)
 		return key_break_bytes(p, node, &fault->break_bytes);
 	err = map_parse(p, node, "a map such as { bytes: 4KiB }", keys, fault);
-	if (!err && !fault->break_bytes == !fault->break_ns)
-		err = fail(p, node->mark, "'break-after' takes one of 'bytes' and 'time'");
+	if (!err && !!fault->break_bytes + !!fault->break_ns + !!fault->break_chunks != 1)
+		err = fail(p, node->mark, "'break-after' takes one of 'bytes', 'time' and 'chunks'");
 	return err;
 }
 

@@ -536,6 +536,7 @@ static void make_rule(struct chaos_rule *to, struct chaos_budget *budget, const 
 	to->idle_ns = from->fault.idle_ns;
 	to->dns = from->fault.dns;
 	to->break_bytes = from->fault.break_bytes;
+	to->break_chunks = from->fault.break_chunks;
 	to->break_ns = from->fault.break_ns;
 	to->break_how = from->fault.break_how;
 	to->distribution = from->fault.distribution;
@@ -592,6 +593,7 @@ static int make_rules(struct tables *t, const struct rules *rules, bool observe)
 		t->knobs.faults |= t->rules[i].faults;
 		t->device_needs |= rule_device_needs(&rules->rules[i]);
 		t->knobs.losses |= 1 << t->rules[i].loss;
+		t->knobs.chunks |= t->rules[i].break_chunks > 0;
 		t->knobs.ramps |= has_ramp(&t->rules[i]);
 		set_bit(&all, i);
 	}

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-# timeout: 120
+# timeout: 240
 """break-after: a response stops at a byte, by a reset, an end or silence; the neighbour's is whole."""
 import fcntl
 import socket
@@ -14,7 +14,7 @@ HOSTS = [host for _, family, host, _ in PLACES if family != "mapped"]
 SIZES = [10, 1001, 70000, 300001]
 HOWS = {"reset": "ECONNRESET", "close": "eof", "stall": "timeout"}
 BODY = 400000
-KEPT, TIMED, TLS, BARE, LATER = 7790, 7791, 7792, 7793, 7794
+KEPT, TIMED, TLS, BARE, LATER, CHUNKS, SHORT, TLS_CHUNKS = range(7790, 7798)
 REQUEST = f"GET /bytes/{BODY} HTTP/1.1\r\nHost: a\r\nUser-Agent: breaking\r\n\r\n"
 PORTS = {(how, size): 7750 + 4 * i + k for i, how in enumerate(HOWS) for k, size in enumerate(SIZES)}
 
@@ -27,6 +27,9 @@ def setup():
     for port in [*PORTS.values(), KEPT, TIMED, BARE, LATER]:
         scene.listen(port)
     scene.listen(TLS, "tls")
+    scene.listen(TLS_CHUNKS, "tls")
+    scene.listen(CHUNKS, "echo")
+    scene.listen(SHORT, "echo")
 
 
 def rules():
@@ -37,6 +40,9 @@ def rules():
         rule("kept", KEPT, {"bytes": "1KB"}, per="request"),
         rule("timed", TIMED, {"time": "700ms", "how": "close"}),
         rule("tls", TLS, {"bytes": "16KiB", "how": "close"}),
+        rule("chunks", CHUNKS, {"chunks": 3, "how": "close"}),
+        rule("short", SHORT, {"chunks": 3}, per="request"),
+        rule("tls-chunks", TLS_CHUNKS, {"chunks": 1}),
         rule("bare", BARE, {"bytes": 2001})]
 
 
@@ -77,6 +83,77 @@ def after_a_time():
         check(200 < met["bytes"] < 3000, f"{host}: {met}")
         check_took(met["ms"], 700, f"{host}: the stream")
         expect("timed", 1)
+
+
+HEAD = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\ndata-set: data: none\r\n\r\n"
+
+
+def events(count, end="\n\n", filling=20):
+    return [f"data: {{\"n\": {i}, \"text\": \"{'data: ' * filling}\"}}{end}" for i in range(count)]
+
+
+def chunked(pieces):
+    return [f"{len(piece):x}\r\n{piece}\r\n" for piece in pieces]
+
+
+STREAMS = {
+    "events": (HEAD, events(6)),
+    "events that end with CRLF": (HEAD, events(6, "\r\n\r\n")),
+    "events in chunks": (HEAD, chunked(events(6))),
+    "events with names": (HEAD, [f"event: delta\n{event}" for event in events(6)]),
+    "events of several lines": (HEAD, [f"data: one\ndata: two\nid: 7\n: a remark\n\n{'' if i else ': data: alive'}\n\n"
+                                       for i in range(6)]),
+    "large events": (HEAD, events(6, filling=20000)),
+    "lines of JSON": (HEAD, [f"{{\"response\": \"{i}\", \"done\": false}}\n" for i in range(6)]),
+}
+
+
+def end_of(stream, count):
+    """Where the chunk of that number ends: at the last line end that belongs to it."""
+    head, chunks = stream
+    last = chunks[count - 1]
+    if last.endswith("}\n\n\r\n"):
+        last = last[:-2]  # the end of HTTP's chunk is not the event's
+    if ": data: alive" in "".join(chunks):
+        last = last[:last.index("\n\n") + 2]
+    return len(head) + len("".join(chunks[:count - 1])) + len(last)
+
+
+@part
+def chunks():
+    """So many events or lines, whatever the segments: at once, one by one, and cut at each place of an event."""
+    for what, (head, stream) in STREAMS.items():
+        text, end = head + "".join(stream), end_of((head, stream), 3)
+        ways = {"at once": (text, []), "one by one": (head, stream)}
+        start = len(head) + len("".join(stream[:2]))
+        for at in (1, 3, 5, end - start - 2, end - start - 1, end - start):
+            ways[f"cut {at} bytes into an event"] = (text[:start + at], [text[start + at:]])
+        for way, (first, rest) in ways.items():
+            host = HOSTS[len(way) % len(HOSTS)]
+            met = scene.victim.drain(scene.victim.open(host, CHUNKS)["id"], first, 5, rest)
+            check_equal((met["bytes"], met["error"]), (end, "eof"), f"{host}: {what}, {way}")
+            expect("chunks", 1)
+
+
+@part
+def fewer_chunks():
+    """A stream that is no longer is whole and counts for nothing; each response of a connection begins anew."""
+    number = scene.victim.open(HOSTS[0], SHORT)["id"]
+    for _ in range(3):
+        text = HEAD + "".join(events(3))
+        check_equal(scene.victim.ping(number, text)["error"], None, "three of three")
+    text = HEAD + "".join(events(4))
+    met = scene.victim.drain(number, text)
+    check_equal((met["bytes"], met["error"]), (end_of((HEAD, events(4)), 3), "ECONNRESET"), "four")
+    expect("short", 1)
+
+
+@part
+def chunks_inside_tls():
+    """They cannot be counted: skipped, and counted as that."""
+    number = scene.victim.open(HOSTS[0], TLS_CHUNKS, tls="1.3")["id"]
+    check_equal(scene.victim.request(number, "/bytes/1000")["error"], None, "a request inside TLS")
+    expect("tls-chunks", 0, {"encrypted": 1})
 
 
 @part

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-# timeout: 90
+# timeout: 240
 """The red button: during heavy traffic, twice, and whatever state of chaosbpf's is found."""
 import fcntl
 import os

@@ -300,14 +300,17 @@ class Client:
             return outcome(error)
         return None
 
-    def drain(self, number, text, timeout=20):
-        """Sends, and takes what comes until that ends: {"error", "bytes", "ms"}."""
+    def drain(self, number, text, timeout=20, pieces=()):
+        """Sends, and takes what comes until that ends: {"error", "bytes", "ms"}. `pieces` follow one by one."""
         sock = self.open_sockets[number]
         sock.settimeout(timeout)
         start = time.monotonic()
         got = 0
         try:
             sock.sendall(text.encode())
+            for piece in pieces:
+                time.sleep(0.03)
+                sock.sendall(piece.encode())
             while True:
                 data = sock.recv(1 << 18)
                 if not data:
