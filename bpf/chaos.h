@@ -164,8 +164,9 @@ struct chaos_rule {
 	__u32 corrupt_ppm;
 	__u32 reorder_ppm;
 	__u32 dns;	      /* enum chaos_dns */
+	__u8 idle_how;	      /* half-open: CHAOS_BREAK_STALL or CHAOS_BREAK_RESET */
 	__u8 break_how;	      /* break-after: enum chaos_break_how, */
-	__u8 pad[3];
+	__u8 pad[2];
 	__u32 break_chunks;   /* after so many events of a stream, */
 	__u64 break_ns;	      /* or so long, or, when both are 0, */
 	__u64 break_bytes;    /* so many bytes */

@@ -147,7 +147,7 @@ static always bool half_open(const struct flow *f, const struct packet *p, struc
 
 	v->last_packet_ns = now;
 	if (v->inject & 1 << CHAOS_HALF_OPEN)
-		return true;
+		return r->idle_how != CHAOS_BREAK_RESET || !(p->tcp_flags & TCP_RST);
 	if (!last || now < last || now - last < r->idle_ns || p->tcp_flags & TCP_SYN)
 		return false;
 	return decide_once(s, v, f, CHAOS_HALF_OPEN, true);

@@ -452,6 +452,17 @@ static always bool loses(struct __sk_buff *skb, struct packet_context *c, struct
 	return false;
 }
 
+/* What a connection that was given up says is answered by a reset where the rule says so, else by nothing. */
+static always int lose_of_connection(struct __sk_buff *skb, const struct packet_context *c, const struct chaos_sock *s,
+				     const struct chaos_rule *r)
+{
+	if (does(r, CHAOS_HALF_OPEN) && r->idle_how == CHAOS_BREAK_RESET && has_tc(skb, s) && !(c->p.tcp_flags & TCP_RST)) {
+		skb->mark = MARK | MARK_RESET;
+		return PASS;
+	}
+	return lose_leaving(skb, s, CHAOS_TCP);
+}
+
 /* A TCP connection: everything about it is kept with its socket. */
 static always int connection_packet(struct __sk_buff *skb, struct bpf_sock *sk, struct chaos_sock *s,
 				    struct packet_context *c, bool leaves)
@@ -479,7 +490,7 @@ static always int connection_packet(struct __sk_buff *skb, struct bpf_sock *sk, 
 	if (!stats || !r || !parse(skb, &c->p, 0))
 		return PASS;
 	if (loses(skb, c, s, v, r, stats, leaves))
-		return leaves ? lose_leaving(skb, s, CHAOS_TCP) : DROP;
+		return leaves ? lose_of_connection(skb, c, s, r) : DROP;
 	if (!leaves) {
 		tcp_arriving(c, s);
 		return PASS;

@@ -180,11 +180,15 @@ Test(explain, what)
 		{ RULE("ports: 1", "half-open: { idle: 350s }, delay: 1s", ""),
 		  "a: TCP connections from any process to port 1 anywhere take 1 s longer for each request and are forgotten after 5 "
 		  "min 50 s without a packet, and lose all that follows; ends after 5 min." },
+		{ RULE("ports: 1", "half-open: { idle: 5s, how: reset }", ""),
+		  "a: TCP connections from any process to port 1 anywhere are forgotten after 5 s without a packet, and reset when they "
+		  "are used again; ends after 5 min." },
 		{ RULE("ports: 1", "break-after: { bytes: 4KiB }", ""),
 		  "a: TCP connections from any process to port 1 anywhere are reset after 4096 bytes of what the server says; ends after "
 		  "5 min." },
 		{ RULE("ports: 1", "break-after: { chunks: 12 }", ", per: request"),
-		  "r: TCP connections from any process to port 1 are reset after 12 chunks of each response, until 1 min after load." },
+		  "a: TCP connections from any process to port 1 anywhere are reset after 12 chunks of each response; on all requests; "
+		  "ends after 5 min." },
 		{ RULE("ports: 1", "break-after: { time: 3s, how: stall }, delay: 1s", ", per: request"),
 		  "a: TCP connections from any process to port 1 anywhere take 1 s longer for each request and go silent after 3 s of each "
 		  "response; on all requests; ends after 5 min." },

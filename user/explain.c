@@ -474,7 +474,8 @@ static void say_connections(struct sentence *s, const struct rule *rule)
 		} else if (order[i] == CHAOS_HALF_OPEN) {
 			say(s, "are forgotten after ");
 			say_duration(s, rule->fault.idle_ns);
-			say(s, " without a packet, and lose all that follows");
+			say(s, " without a packet, and %s",
+			    rule->fault.idle_how == CHAOS_BREAK_RESET ? "reset when they are used again" : "lose all that follows");
 		} else if (order[i] == CHAOS_RESET) {
 			say_reset(s, rule);
 		} else if (1 << order[i] & CHAOS_PACING) {

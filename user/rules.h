@@ -118,7 +118,8 @@ struct fault {
 	enum chaos_distribution distribution;
 	uint32_t duplicate_ppm, corrupt_ppm, reorder_ppm; /* chances of each packet */
 	uint64_t reorder_ns;	   /* how long a packet is held back */
-	uint64_t idle_ns;	   /* half-open */
+	uint64_t idle_ns;	   /* half-open, */
+	enum chaos_break_how idle_how; /* stall unless written, or reset */
 	uint64_t rate_bits;	   /* a second */
 	uint64_t token_ns;	   /* from one event to the next */
 	enum chaos_dns dns;

@@ -290,13 +290,39 @@ static int key_idle(struct parser *p, const struct node *node, void *target)
 	return err;
 }
 
+static int key_break_how(struct parser *p, const struct node *node, void *target)
+{
+	enum chaos_break_how *how = target;
+	unsigned int index;
+	int err = value_choice(p, node, break_how_names, &index);
+
+	if (!err)
+		*how = index;
+	return err;
+}
+
+static int key_idle_how(struct parser *p, const struct node *node, void *target)
+{
+	enum chaos_break_how *how = target;
+	int err = key_break_how(p, node, how);
+
+	if (!err && *how == CHAOS_BREAK_CLOSE)
+		err = fail(p, node->mark, "invalid how 'close': a connection that was forgotten is answered by 'reset', or not ('stall')");
+	return err;
+}
+
 static int key_half_open(struct parser *p, const struct node *node, void *target)
 {
-	static const struct key keys[] = { { "idle", key_idle, offsetof(struct fault, idle_ns) }, { NULL, NULL, 0 } };
+	static const struct key keys[] = {
+		{ "idle", key_idle, offsetof(struct fault, idle_ns) },
+		{ "how", key_idle_how, offsetof(struct fault, idle_how) },
+		{ NULL, NULL, 0 },
+	};
 	struct fault *fault = target;
 	int err;
 
 	fault->faults |= 1U << CHAOS_HALF_OPEN;
+	fault->idle_how = CHAOS_BREAK_STALL;
 	if (node->kind == NODE_TEXT)
 		return key_idle(p, node, &fault->idle_ns);
 	err = map_parse(p, node, "a map such as { idle: 120s }", keys, fault);
@@ -346,17 +372,6 @@ static int key_break_chunks(struct parser *p, const struct node *node, void *tar
 	int err = value_number(p, node, 1, BREAK_MAX_CHUNKS, &count);
 
 	*chunks = err ? 0 : (uint32_t)count;
-	return err;
-}
-
-static int key_break_how(struct parser *p, const struct node *node, void *target)
-{
-	enum chaos_break_how *how = target;
-	unsigned int index;
-	int err = value_choice(p, node, break_how_names, &index);
-
-	if (!err)
-		*how = index;
 	return err;
 }
 
@@ -692,6 +707,8 @@ int fault_check(struct parser *p, const struct node *node, struct rule *rule)
 		err = check_tcp(p, node, &rule->match, CHAOS_RESET, "connection to reset");
 	if (!err && HAS(fault, CHAOS_ACCEPT_SILENCE))
 		err = check_silence(p, node, rule, CHAOS_ACCEPT_SILENCE, "connection to accept");
+	if (!err && HAS(fault, CHAOS_HALF_OPEN) && fault->idle_how == CHAOS_BREAK_RESET && rule->match.side == CHAOS_SIDE_SERVER)
+		err = fail(p, match_mark(node, "side"), "'how: reset' of 'half-open' is for the client");
 	if (!err && HAS(fault, CHAOS_BREAK_AFTER))
 		err = check_break(p, node, rule);
 	if (!err && HAS(fault, CHAOS_HALF_OPEN))

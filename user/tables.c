@@ -534,6 +534,7 @@ static void make_rule(struct chaos_rule *to, struct chaos_budget *budget, const 
 	to->error = from->fault.refuse;
 	to->per = from->per;
 	to->idle_ns = from->fault.idle_ns;
+	to->idle_how = from->fault.idle_how;
 	to->dns = from->fault.dns;
 	to->break_bytes = from->fault.break_bytes;
 	to->break_chunks = from->fault.break_chunks;

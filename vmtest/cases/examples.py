@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-# timeout: 240
+# timeout: 480
 """Each rules file that comes with the program can be checked and loaded."""
 import glob
 import os

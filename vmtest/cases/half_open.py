@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-# timeout: 90
+# timeout: 150
 """half-open: after a pause nothing of a connection comes through any more, and neither end is told."""
 import time
 
@@ -8,7 +8,7 @@ from case import alone, check_equal, check_took, expect, main, part
 from scene import PLACES, VICTIM, Scene
 
 IDLE_MS = 3000
-POOL, BUSY, SERVED, LATER = 7700, 7701, 7702, 7703
+POOL, BUSY, SERVED, LATER, RESET = range(7700, 7705)
 HOSTS = [host for _, family, host, _ in PLACES if family != "mapped"]
 
 scene = None
@@ -18,7 +18,7 @@ old = {}
 def setup():
     global scene
     scene = Scene()
-    for port in (POOL, BUSY, SERVED, LATER):
+    for port in (POOL, BUSY, SERVED, LATER, RESET):
         scene.listen(port, "echo")
     for host in HOSTS:
         old[host] = scene.victim.open(host, POOL)["id"]
@@ -28,6 +28,7 @@ def setup():
 def rules():
     fault = {"half_open": {"idle": f"{IDLE_MS}ms"}}
     return [chaos.rule("pool", {"cgroup": VICTIM, "ports": [POOL]}, fault),
+            chaos.rule("reset", {"cgroup": VICTIM, "ports": [RESET]}, {"half_open": {"idle": f"{IDLE_MS}ms", "how": "reset"}}),
             chaos.rule("busy", {"cgroup": VICTIM, "ports": [BUSY]}, fault),
             chaos.rule("served", {"cgroup": "case/server", "ports": [SERVED], "side": "server"}, fault)]
 
@@ -54,6 +55,24 @@ def a_pool_after_a_pause():
         check_equal(scene.victim.ping(scene.victim.open(host, POOL)["id"])["error"], None, f"{host}: a new connection")
         expect("pool", 2, event={"fault": "half-open", "comm": "victim"})
         expect("served", 1, event={"side": "server"})
+
+
+@part
+def reset_after_a_pause():
+    """The first use of a connection that was idle too long is answered by a reset; those that were used are left alone."""
+    idle, used, other = ({host: client.open(host, RESET)["id"] for host in HOSTS}
+                         for client in (scene.victim, scene.victim, scene.neighbour))
+    for _ in range(3):
+        pause(IDLE_MS * 0.4)
+        for host in HOSTS:
+            check_equal(scene.victim.ping(used[host])["error"], None, f"{host}: in use")
+    for host in HOSTS:
+        met = scene.victim.ping(idle[host], timeout=10)
+        check_equal(met["error"], "ECONNRESET", f"{host}: after the pause")
+        check_took(met["ms"], 0, f"{host}: after the pause")
+        check_equal(scene.neighbour.ping(other[host])["error"], None, f"{host}: the neighbour after the pause")
+        check_equal(scene.victim.ping(scene.victim.open(host, RESET)["id"])["error"], None, f"{host}: a new connection")
+        expect("reset", 1, event={"fault": "half-open", "comm": "victim"})
 
 
 @part
