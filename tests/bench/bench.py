@@ -219,6 +219,31 @@ def measure_bystander(bench):
             bench.row(f"bystander's {what} with 1,000 rules{words}, x unloaded", f"{part:.3f}", ">= 0.98", 0.98 - part)
 
 
+def measure_names(bench):
+    """What rules for host names cost those who talk to other hosts: new connections, TLS's first message, questions."""
+    def names(name, below, fault):
+        lines = ["version: 1", "defaults: { duration: 30m }", "rules:"]
+        lines += [f'  - {{ name: r{i}, match: {{ hosts: "*.n{i}.{below}" }}, fault: {{ {fault} }} }}' for i in range(1000)]
+        return bench.write(name, "\n".join(lines))
+
+    by_name, questions = names("names.yaml", "bench.test", "refuse: refused"), names("dns.yaml", "bench.test", "dns: nxdomain")
+    unused = bench.write("learn.yaml", "version: 1\nrules:\n  - name: known\n    match: { ports: 1, hosts: '*.bench.test' }\n"
+                         "    fault: { refuse: refused }\n    duration: 30m")
+
+    @contextlib.contextmanager
+    def learned():
+        with bench.loaded(unused):
+            bench.ask("learn", 10000)
+            yield
+
+    states = {"nothing": contextlib.nullcontext, "1,000 rules for names": lambda: bench.loaded(by_name),
+              "10,000 learned addresses": learned, "1,000 dns rules": lambda: bench.loaded(questions)}
+    values = bench.in_turns(states, ("new", "hello", "ask"), 5)
+    for measure, what in (("new", "new flow"), ("hello", "new flow with a ClientHello"), ("ask", "a DNS question and its answer")):
+        times = " ".join(f"{ratio(values, state, 'nothing', measure):.2f}" for state in states if state != "nothing")
+        bench.row(f"{what}: whole time with {', '.join(list(states)[1:])}, x unloaded", times)
+
+
 def measure_load_and_stop(bench):
     path = bench.rules_file("times.yaml", 1000, ["reset: true", "drop: true", "refuse: refused"])
     loads, stops = [], []
@@ -357,7 +382,7 @@ def measure_delay(bench):
 
 
 PARTS = {"packets": measure_packets, "programs": measure_programs, "bystander": measure_bystander,
-         "times": measure_load_and_stop, "stop": measure_last_fault, "percent": measure_percent, "delay": measure_delay}
+         "names": measure_names, "times": measure_load_and_stop, "stop": measure_last_fault, "percent": measure_percent, "delay": measure_delay}
 
 
 def measure(options):

@@ -9,11 +9,15 @@
  *     new MS                connect, accept, close                           nanoseconds a connection
  *     rate MS               200 bytes there, 1 KiB back, on one connection   nanoseconds a request
  *     bulk MS               64 KiB at a time, one way                        nanoseconds a write
+ *     hello MS              connect, accept, a TLS ClientHello, close        nanoseconds a connection
+ *     ask MS                a DNS question and its answer                    nanoseconds a question
+ *     learn N               DNS answers with N different addresses           how many
  *     refused PORT N        N connects to a port of 127.0.0.1                how many failed
  *     lost PORT N           N datagrams to itself at that port               how many did not arrive
  *     until-through PORT    datagrams to itself until 20000 in a row came    CLOCK_MONOTONIC ns of the last lost one
  *
- * The connections of `known`, `rate` and `bulk` are opened once, at the start.
+ * The connections of `known`, `rate` and `bulk` are opened once, at the start; the name server of `ask` and `learn`, on
+ * 127.0.0.153, when it is first needed. Names are below bench.test.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -114,6 +118,119 @@ static void do_new(void)
 	setsockopt(client, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
 	close(client);
 	close(accepted);
+}
+
+/* ---- names ---- */
+
+/* A ClientHello that asks for x.bench.test, with as much behind the name as a key share takes. */
+static const unsigned char hello_head[] = {
+	0x16, 3, 1, 0, 0, 1, 0, 0, 0, 3, 3,
+};
+static const unsigned char hello_name[] = {
+	0, 0, 0, 17, 0, 15, 0, 0, 12, 'x', '.', 'b', 'e', 'n', 'c', 'h', '.', 't', 'e', 's', 't',
+};
+
+static size_t make_hello(unsigned char *out)
+{
+	const size_t padding = 400, extensions = sizeof(hello_name) + 4 + padding;
+	unsigned char *at = out + sizeof(hello_head) + 32;
+	size_t size;
+
+	memset(out, 0, 1024);
+	memcpy(out, hello_head, sizeof(hello_head));
+	*at++ = 0; /* session */
+	memcpy(at, "\0\2\x13\1\1\0", 6);
+	at[6] = extensions >> 8;
+	at[7] = extensions & 0xff;
+	memcpy(at + 8, hello_name, sizeof(hello_name));
+	at += 8 + sizeof(hello_name);
+	memcpy(at, "\0\x15", 2);
+	at[2] = padding >> 8;
+	at[3] = padding & 0xff;
+	size = at + 4 + padding - out;
+	out[3] = (size - 5) >> 8;
+	out[4] = (size - 5) & 0xff;
+	out[7] = (size - 9) >> 8;
+	out[8] = (size - 9) & 0xff;
+	return size;
+}
+
+static void do_hello(void)
+{
+	const struct linger linger = { .l_onoff = 1 };
+	static unsigned char hello[1024];
+	static size_t size;
+	int client = socket(AF_INET, SOCK_STREAM, 0), accepted;
+
+	size = size ? size : make_hello(hello);
+	if (client < 0 || connect(client, (struct sockaddr *)&server, sizeof(server)))
+		die("connect");
+	accepted = accept(listener, NULL, NULL);
+	if (send(client, hello, size, 0) != (ssize_t)size || recv(accepted, buffer, sizeof(buffer), 0) <= 0)
+		die("hello");
+	setsockopt(client, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
+	close(client);
+	close(accepted);
+}
+
+static int name_server = -1, asker;
+
+static void open_name_server(void)
+{
+	struct sockaddr_in address = loopback(53);
+
+	if (name_server >= 0)
+		return;
+	address.sin_addr.s_addr = htonl(0x7f000099);
+	name_server = socket(AF_INET, SOCK_DGRAM, 0);
+	asker = socket(AF_INET, SOCK_DGRAM, 0);
+	if (bind(name_server, (struct sockaddr *)&address, sizeof(address)) ||
+	    connect(asker, (struct sockaddr *)&address, sizeof(address)))
+		die("name server");
+}
+
+/* A question for x.bench.test, and room behind it for answers. */
+static const unsigned char question[] = {
+	0, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 'x', 5, 'b', 'e', 'n', 'c', 'h', 4, 't', 'e', 's', 't', 0, 0, 1, 0, 1,
+};
+#define RECORD 16
+
+/* One question, answered with `count` addresses from 10.0.0.0 + first on. */
+static void ask(unsigned int first, int count)
+{
+	unsigned char message[sizeof(question) + 64 * RECORD];
+	struct sockaddr_in who;
+	socklen_t len = sizeof(who);
+
+	if (send(asker, question, sizeof(question), 0) != sizeof(question) ||
+	    recvfrom(name_server, message, sizeof(message), 0, (struct sockaddr *)&who, &len) != sizeof(question))
+		die("question");
+	message[2] = 0x81;
+	message[3] = 0x80;
+	message[7] = count;
+	for (int i = 0; i < count; i++) {
+		const unsigned int address = htonl(0x0a000000 + first + i);
+		unsigned char *record = message + sizeof(question) + i * RECORD;
+
+		memcpy(record, "\xc0\x0c\0\1\0\1\0\0\x0e\x10\0\4", 12);
+		memcpy(record + 12, &address, 4);
+	}
+	if (sendto(name_server, message, sizeof(question) + count * RECORD, 0, (struct sockaddr *)&who, len) < 0 ||
+	    recv(asker, buffer, sizeof(buffer), 0) <= 0)
+		die("answer");
+}
+
+static void do_ask(void)
+{
+	ask(0, 4);
+}
+
+static int learn(int count)
+{
+	open_name_server();
+	for (int i = 0; i < count; i += 16)
+		ask(i, 16);
+	return count;
 }
 
 static int compare(const void *a, const void *b)
@@ -222,6 +339,13 @@ static void answer(const char *command, int a, int b)
 		printf("%.1f\n", cost(do_rate, a));
 	else if (strcmp(command, "bulk") == 0)
 		printf("%.1f\n", cost(do_bulk, a));
+	else if (strcmp(command, "hello") == 0)
+		printf("%.1f\n", cost(do_hello, a));
+	else if (strcmp(command, "ask") == 0) {
+		open_name_server();
+		printf("%.1f\n", cost(do_ask, a));
+	} else if (strcmp(command, "learn") == 0)
+		printf("%d\n", learn(a));
 	else if (strcmp(command, "refused") == 0)
 		printf("%d\n", count_refused(a, b));
 	else if (strcmp(command, "lost") == 0)
