@@ -21,6 +21,7 @@ static const char help[] = "Usage: chaosbpf inject FAULT... WHOM... --for T [OPT
 			   "  tls-stall         TLS handshakes never finish\n"
 			   "  half-open=2m      what is silent for so long is forgotten, as by a NAT\n"
 			   "  break-after=4KiB  connections are reset after so much of what the server says\n"
+			   "  break-after.chunks=12 break-after.how=stall    keys of a map, as in a rules file\n"
 			   "  dns=nxdomain      questions for the names of --to; also servfail, empty, timeout\n"
 			   "\n"
 			   "WHOM, all that are given must hold:\n"

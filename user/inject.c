@@ -442,19 +442,87 @@ static int unknown_fault(const char *word, struct error *err)
 	return -EINVAL;
 }
 
-static int write_fault(struct writer *w, const char *text, bool *given)
+static int given_twice(struct writer *w, const char *word)
 {
-	size_t len = strcspn(text, "=");
-	const char *value = text[len] ? text + len + 1 : NULL;
+	return error_set(w->err, -EINVAL, EXIT_USAGE, "%.*s is given twice", (int)strcspn(word, "="), word);
+}
+
+/* The fault word before `end` that begins as `text` does in its first `len` characters. */
+static bool is_repeated(const struct inject *inject, size_t end, const char *text, size_t len)
+{
+	for (size_t i = 0; i < end; i++) {
+		if (!inject->words[i].option && strncmp(inject->words[i].value, text, len) == 0)
+			return true;
+	}
+	return false;
+}
+
+#define DEEPEST_INDENT 12
+
+/*
+ * The words that begin with `path`, as a map: "drop.burst.loss=2%" and "drop.burst.length=5" are a map `burst` in that of
+ * `drop`. `fault` is answerable for each line. Which keys there are is for the parser to say.
+ */
+static int write_parts(struct writer *w, const char *path, size_t path_len, const char *indent, const char *fault)
+{
+	const struct inject *inject = w->inject;
+	char deeper[32];
+	int rc = 0;
+
+	snprintf(deeper, sizeof(deeper), "%s  ", indent);
+	for (size_t i = 0; i < inject->count && !rc; i++) {
+		const char *text = inject->words[i].value, *key = text + path_len;
+		size_t len;
+		char name[32];
+
+		if (inject->words[i].option || strncmp(text, path, path_len) != 0)
+			continue;
+		len = strcspn(key, ".=");
+		snprintf(name, sizeof(name), "%.*s", (int)len, key);
+		if (!len || strspn(key, "abcdefghijklmnopqrstuvwxyz-") != len)
+			return error_set(w->err, -EINVAL, EXIT_USAGE, "%s: '%s' is no key", fault, name);
+		if (key[len] != '.') {
+			if (is_repeated(inject, i, text, path_len + len + 1))
+				return given_twice(w, text);
+			if (!key[len])
+				return error_set(w->err, -EINVAL, EXIT_USAGE, "%s needs a value, as in %s=5", text, text);
+			rc = write_key(w, indent, name, key + len + 1, fault, false);
+		} else if (!is_repeated(inject, i, text, path_len + len + 1)) {
+			begin_line(w, fault);
+			fprintf(w->out, "%s%s:\n", indent, name);
+			if (strlen(indent) > DEEPEST_INDENT)
+				return error_set(w->err, -EINVAL, EXIT_USAGE, "%s: no map is that deep", text);
+			rc = write_parts(w, text, path_len + len + 1, deeper, fault);
+		}
+	}
+	return rc;
+}
+
+enum given { NOT_GIVEN, AS_VALUE, AS_MAP };
+
+static int write_fault(struct writer *w, const char *text, enum given *given)
+{
+	size_t len = strcspn(text, "=."), rest = strcspn(text, "=");
+	const char *value = text[rest] ? text + rest + 1 : NULL;
+	const enum given as = text[len] == '.' ? AS_MAP : AS_VALUE;
 	char word[32];
 
 	snprintf(word, sizeof(word), "%.*s", (int)len, text);
 	for (size_t i = 0; i < FAULT_WORDS; i++) {
-		if (strlen(faults[i].word) != len || strncmp(faults[i].word, text, len) != 0)
+		const enum given before = given[i];
+
+		if (strcmp(faults[i].word, word) != 0)
 			continue;
-		if (given[i])
-			return error_set(w->err, -EINVAL, EXIT_USAGE, "%s is given twice", faults[i].word);
-		given[i] = true;
+		if (before == AS_VALUE || (before && before != as))
+			return given_twice(w, faults[i].word);
+		given[i] = as;
+		if (as == AS_MAP) {
+			if (before == AS_MAP)
+				return 0; /* the first word of the map wrote them all */
+			begin_line(w, faults[i].word);
+			fprintf(w->out, "      %s:\n", faults[i].word);
+			return write_parts(w, text, len + 1, "        ", faults[i].word);
+		}
 		if (!value && !faults[i].bare)
 			return error_set(w->err, -EINVAL, EXIT_USAGE, "%s needs a value, as in %s", faults[i].word,
 					 faults[i].example);
@@ -468,7 +536,7 @@ static int write_fault(struct writer *w, const char *text, bool *given)
 
 static int write_faults(struct writer *w)
 {
-	bool given[FAULT_WORDS] = { false };
+	enum given given[FAULT_WORDS] = { NOT_GIVEN };
 	size_t faults_given = 0;
 
 	write_line(w, "    fault:");

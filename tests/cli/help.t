@@ -105,6 +105,7 @@ Each command has its own, in two spellings:
     tls-stall         TLS handshakes never finish
     half-open=2m      what is silent for so long is forgotten, as by a NAT
     break-after=4KiB  connections are reset after so much of what the server says
+    break-after.chunks=12 break-after.how=stall    keys of a map, as in a rules file
     dns=nxdomain      questions for the names of --to; also servfail, empty, timeout
 
   WHOM, all that are given must hold:

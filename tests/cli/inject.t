@@ -104,6 +104,43 @@ A rule has an end and a target, and a fault:
   chaosbpf: hint: such as delay=5s, drop=5%, refuse=timeout or reset
   [2]
 
+Maps are written a key at a time:
+
+  $ chaosbpf inject --print break-after.chunks=12 drop.burst.loss=2% break-after.how=stall drop.burst.length=5 --to 127.0.0.1:80 --for 5s
+  version: 1
+  rules:
+    - name: inject
+      match:
+        hosts: [127.0.0.1]
+        ports: [80]
+      fault:
+        break-after:
+          chunks: 12
+          how: stall
+        drop:
+          burst:
+            loss: 2%
+            length: 5
+      duration: 5s
+  $ chaosbpf inject drop.every=2 drop=5% --port 80 --for 1m
+  chaosbpf: drop is given twice
+  [2]
+  $ chaosbpf inject drop.every=2 drop.every=3 --port 80 --for 1m
+  chaosbpf: drop.every is given twice
+  [2]
+  $ chaosbpf inject drop.every --port 80 --for 1m
+  chaosbpf: drop.every needs a value, as in drop.every=5
+  [2]
+  $ chaosbpf inject drop..every=2 --port 80 --for 1m
+  chaosbpf: drop: '' is no key
+  [2]
+  $ chaosbpf inject drop.evry=2 --port 80 --for 1m
+  chaosbpf: drop: unknown key 'evry', did you mean 'every'?
+  [2]
+  $ chaosbpf inject drop.a.b.c.d.e=2 --port 80 --for 1m
+  chaosbpf: drop.a.b.c.d.e=2: no map is that deep
+  [2]
+
 Slips of the finger:
 
   $ chaosbpf inject dealy=5s --port 80 --for 1m
