@@ -26,22 +26,21 @@ const char *const preset_placeholders[] = { "region", "instance", NULL };
 _Static_assert(sizeof(preset_placeholders) / sizeof(preset_placeholders[0]) == PRESET_PLACEHOLDERS + 1,
 	       "preset_placeholders");
 
+static int add_text(struct parser *p, const struct node *node, void *target)
+{
+	struct text_list *list = target;
+
+	return key_text(p, node, &list->entries[list->count++]);
+}
+
 static int key_text_list(struct parser *p, const struct node *node, void *target)
 {
 	struct text_list *list = target;
-	const struct node *entries;
-	size_t count;
-	int err;
 
-	err = value_list(p, node, &entries, &count);
-	if (err)
-		return err;
-	list->entries = calloc(count, sizeof(*list->entries));
+	list->entries = calloc(value_count(node), sizeof(*list->entries));
 	if (!list->entries)
 		return out_of_memory(p);
-	for (list->count = 0; list->count < count && !err; list->count++)
-		err = key_text(p, &entries[list->count], &list->entries[list->count]);
-	return err;
+	return value_each(p, node, add_text, list);
 }
 
 static int key_texts(struct parser *p, const struct node *node, void *target)
@@ -72,11 +71,12 @@ static int placeholder_check(struct parser *p, const struct node *node, const ch
 }
 
 /* A host's name whose labels may hold placeholders; "*." may stand before it. */
-static int pattern_check(struct parser *p, const struct node *node)
+static int pattern_check(struct parser *p, const struct node *node, void *unused)
 {
 	const char *text = node->text;
 	int err = 0;
 
+	(void)unused;
 	if (strncmp(text, "*.", 2) == 0)
 		text += 2;
 	while (*text && !err) {
@@ -95,19 +95,11 @@ static int pattern_check(struct parser *p, const struct node *node)
 
 static int key_patterns(struct parser *p, const struct node *node, void *target)
 {
-	const struct node *entries;
-	size_t count;
-	int err;
+	int err = key_text_list(p, node, target);
 
-	err = key_text_list(p, node, target);
-	if (err)
-		return err;
-	value_list(p, node, &entries, &count);
-	if (count > MAX_PATTERNS)
-		return fail(p, node->mark, "'%s' has more than %d entries", node->label, MAX_PATTERNS);
-	for (size_t i = 0; i < count && !err; i++)
-		err = pattern_check(p, &entries[i]);
-	return err;
+	if (!err && value_count(node) > MAX_PATTERNS)
+		err = fail(p, node->mark, "'%s' has more than %d entries", node->label, MAX_PATTERNS);
+	return err ? err : value_each(p, node, pattern_check, NULL);
 }
 
 static int key_kind(struct parser *p, const struct node *node, void *target)

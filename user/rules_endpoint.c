@@ -128,27 +128,25 @@ static int host_parse(struct parser *p, const struct node *node, struct host *ho
 	return host_check(p, node, host);
 }
 
+static int add_host(struct parser *p, const struct node *node, void *target)
+{
+	struct endpoint *endpoint = target;
+
+	if (node->kind == NODE_TEXT && is_host_name(node->text))
+		return host_name_parse(p, node, &endpoint->names[endpoint->names_count++]);
+	return host_parse(p, node, &endpoint->hosts[endpoint->hosts_count++]);
+}
+
 int key_hosts(struct parser *p, const struct node *node, void *target)
 {
 	struct endpoint *endpoint = target;
-	const struct node *entries;
-	size_t count;
-	int err;
+	const size_t count = value_count(node);
 
-	err = value_list(p, node, &entries, &count);
-	if (err)
-		return err;
 	endpoint->hosts = calloc(count, sizeof(*endpoint->hosts));
 	endpoint->names = calloc(count, sizeof(*endpoint->names));
 	if (!endpoint->hosts || !endpoint->names)
 		return out_of_memory(p);
-	for (size_t i = 0; i < count && !err; i++) {
-		if (entries[i].kind == NODE_TEXT && is_host_name(entries[i].text))
-			err = host_name_parse(p, &entries[i], &endpoint->names[endpoint->names_count++]);
-		else
-			err = host_parse(p, &entries[i], &endpoint->hosts[endpoint->hosts_count++]);
-	}
-	return err;
+	return value_each(p, node, add_host, endpoint);
 }
 
 static bool port_number(const char *text, uint16_t *port)
@@ -187,23 +185,21 @@ invalid:
 	return fail(p, node->mark, "invalid port '%s', expected %s", show(p, text), port_expected);
 }
 
+static int add_ports(struct parser *p, const struct node *node, void *target)
+{
+	struct endpoint *endpoint = target;
+
+	return port_parse(p, node, &endpoint->ports[endpoint->ports_count++]);
+}
+
 int key_ports(struct parser *p, const struct node *node, void *target)
 {
 	struct endpoint *endpoint = target;
-	const struct node *entries;
-	size_t count;
-	int err;
 
-	err = value_list(p, node, &entries, &count);
-	if (err)
-		return err;
-	endpoint->ports = calloc(count, sizeof(*endpoint->ports));
+	endpoint->ports = calloc(value_count(node), sizeof(*endpoint->ports));
 	if (!endpoint->ports)
 		return out_of_memory(p);
-	endpoint->ports_count = count;
-	for (size_t i = 0; i < count && !err; i++)
-		err = port_parse(p, &entries[i], &endpoint->ports[i]);
-	return err;
+	return value_each(p, node, add_ports, endpoint);
 }
 
 /* A preset fills in what is not written: it is read after the others. */

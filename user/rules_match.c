@@ -44,23 +44,22 @@ static int narrow_protocols(struct parser *p, const struct node *node, struct ma
 	return 0;
 }
 
-int key_protocol(struct parser *p, const struct node *node, void *target)
+static int add_protocol(struct parser *p, const struct node *node, void *target)
 {
 	unsigned int *protocols = target, index;
-	const struct node *entries;
-	size_t count;
-	int err;
+	int err = value_choice(p, node, protocol_names, &index);
 
-	err = value_list(p, node, &entries, &count);
-	if (err)
-		return err;
-	*protocols = 0;
-	for (size_t i = 0; i < count && !err; i++) {
-		err = value_choice(p, &entries[i], protocol_names, &index);
-		if (!err)
-			*protocols |= 1U << index;
-	}
+	if (!err)
+		*protocols |= 1U << index;
 	return err;
+}
+
+int key_protocol(struct parser *p, const struct node *node, void *target)
+{
+	unsigned int *protocols = target;
+
+	*protocols = 0;
+	return value_each(p, node, add_protocol, protocols);
 }
 
 /* Each part of a path must be a directory's name and lead downwards. */

@@ -59,8 +59,13 @@ typedef int (*value_fn)(struct parser *p, const struct node *node, uint64_t *val
 int value_ramped(struct parser *p, const struct node *node, value_fn read, uint64_t *value, struct ramp *ramp);
 int percent_ramped(struct parser *p, const struct node *node, uint32_t *ppm, struct ramp *ramp);
 
-/* A list's entries, or the one value that stands where a list could. An empty list is an error. */
-int value_list(struct parser *p, const struct node *node, const struct node **entries, size_t *count);
+/*
+ * Reads each entry of a list, or the one value that stands where a list could, until one is wrong. An empty list is an error.
+ * How many there are at most, to make room for.
+ */
+typedef int (*entry_fn)(struct parser *p, const struct node *node, void *target);
+int value_each(struct parser *p, const struct node *node, entry_fn read, void *target);
+size_t value_count(const struct node *node);
 
 /* A map whose values go where `keys` says, below `target`. */
 int map_parse(struct parser *p, const struct node *map, const char *expected, const struct key *keys, void *target);

@@ -36,8 +36,9 @@ int preset_unknown(struct parser *p, const struct node *node, const struct prese
 }
 
 /* A part of a host's name: a label, or several as in "us-east4-0.gcp". */
-static int word_check(struct parser *p, const struct node *node)
+static int add_word(struct parser *p, const struct node *node, void *target)
 {
+	struct text_list *given = target;
 	static const char expected[] = "a part of a host's name such as us-east-1";
 	const char *text;
 	size_t len;
@@ -53,6 +54,7 @@ static int word_check(struct parser *p, const struct node *node)
 	}
 	if (!err && len > 63)
 		err = fail(p, node->mark, "%s '%s' is too long, at most 63 characters", node->label, show(p, text));
+	given->entries[given->count++].text = node->text;
 	return err;
 }
 
@@ -61,26 +63,16 @@ static int take_given(struct parser *p, const struct node *map, const struct pre
 		      struct text_list *given)
 {
 	const char *name = preset_placeholders[placeholder];
-	const struct node *node = map ? node_get(map, name) : NULL, *entries;
-	size_t count;
-	int err;
+	const struct node *node = map ? node_get(map, name) : NULL;
 
 	if (!node)
 		return 0;
 	if (!preset_takes(preset, placeholder))
 		return fail(p, node->key_mark, "preset '%s' has no '%s'", preset->name, name);
-	err = value_list(p, node, &entries, &count);
-	if (err)
-		return err;
-	given->entries = calloc(count, sizeof(*given->entries));
+	given->entries = calloc(value_count(node), sizeof(*given->entries));
 	if (!given->entries)
 		return out_of_memory(p);
-	for (size_t i = 0; i < count && !err; i++) {
-		err = word_check(p, &entries[i]);
-		given->entries[i].text = entries[i].text;
-	}
-	given->count = count;
-	return err;
+	return value_each(p, node, add_word, given);
 }
 
 static int hosts_missing(struct parser *p, const struct node *map, const struct node *node, const struct preset *preset,

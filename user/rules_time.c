@@ -73,8 +73,9 @@ invalid:
 /* In the order of tm_wday. */
 static const char *const day_names[] = { "sun", "mon", "tue", "wed", "thu", "fri", "sat", NULL };
 
-static int day_parse(struct parser *p, const struct node *node, unsigned int *days)
+static int add_day(struct parser *p, const struct node *node, void *target)
 {
+	unsigned int *days = target;
 	const char *text;
 	int err;
 
@@ -97,20 +98,12 @@ static int day_parse(struct parser *p, const struct node *node, unsigned int *da
 int key_days(struct parser *p, const struct node *node, void *target)
 {
 	struct window *window = target;
-	const struct node *entries;
-	size_t count;
-	int err;
 
-	err = value_list(p, node, &entries, &count);
-	if (err)
-		return err;
 	window->days = 0;
 	window->limited = true;
 	if (window->mark.line == 0)
 		window->mark = node->mark;
-	for (size_t i = 0; i < count && !err; i++)
-		err = day_parse(p, &entries[i], &window->days);
-	return err;
+	return value_each(p, node, add_day, &window->days);
 }
 
 int value_per_time(struct parser *p, const struct node *node, uint64_t *count, uint64_t *window_ns)

@@ -191,17 +191,22 @@ int value_choice(struct parser *p, const struct node *node, const char *const *n
 	return fail(p, node->mark, "unknown %s '%s', expected %s", node->label, show(p, text), expected);
 }
 
-int value_list(struct parser *p, const struct node *node, const struct node **entries, size_t *count)
+size_t value_count(const struct node *node)
 {
-	*entries = node;
-	*count = 1;
+	return node->kind == NODE_LIST && node->count ? node->count : 1;
+}
+
+int value_each(struct parser *p, const struct node *node, entry_fn read, void *target)
+{
+	int err = 0;
+
 	if (node->kind != NODE_LIST)
-		return 0;
+		return read(p, node, target);
 	if (node->count == 0)
 		return fail(p, node->mark, "'%s' is an empty list", show(p, node->label));
-	*entries = node->children;
-	*count = node->count;
-	return 0;
+	for (size_t i = 0; i < node->count && !err; i++)
+		err = read(p, &node->children[i], target);
+	return err;
 }
 
 int key_text(struct parser *p, const struct node *node, void *target)

@@ -8,17 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/fuzz/require.h"
 #include "user/container_names.h"
 
 #define ID "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
-
-#define REQUIRE(condition)                                                                      \
-	do {                                                                                    \
-		if (!(condition)) {                                                             \
-			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-			abort();                                                                \
-		}                                                                               \
-	} while (0)
 
 static void require_name(const struct container_name *name)
 {

@@ -7,15 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/fuzz/require.h"
 #include "user/presets.h"
-
-#define REQUIRE(condition)                                                                      \
-	do {                                                                                    \
-		if (!(condition)) {                                                             \
-			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-			abort();                                                                \
-		}                                                                               \
-	} while (0)
 
 static void require_hosts(const struct preset *preset, const struct text_list given[PRESET_PLACEHOLDERS])
 {

@@ -7,18 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/fuzz/require.h"
 #include "user/explain.h"
 #include "user/rules.h"
 
 #define PRESETS "rules/presets/endpoints.yaml" /* run from the top of the source tree */
-
-#define REQUIRE(condition)                                                                      \
-	do {                                                                                    \
-		if (!(condition)) {                                                             \
-			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-			abort();                                                                \
-		}                                                                               \
-	} while (0)
 
 static void require_error(const struct error *err)
 {

@@ -2,11 +2,13 @@
 
 A rule refuses connections to a port of its own, so a process is hit by it exactly when connect() says so.
 """
+import functools
+import os
 import time
 
 import chaos
 import place
-from case import check, check_counters, check_equal, expect, wait_until
+from case import alone, check, check_counters, check_equal, expect, main, skip, wait_until
 from runtimes import Runtimes, new_id, new_uid
 from scene import Scene
 
@@ -164,3 +166,17 @@ def is_two(here):
     for id_ in ids:
         here.runtimes.remove(here.path("docker", id_))
         here.runtimes.docker_forgets(id_)
+
+
+def main_at(version, mount):
+    """The case for one layout: "v2", or "v1" for hierarchies below `mount`."""
+    here = []
+
+    def setup():
+        if not os.path.isdir(mount):
+            skip(f"no cgroup {version} hierarchy in this guest")
+        here.append(Place(version, mount))
+
+    for function in (by_name, comes_again, is_awaited, is_two):
+        alone(functools.wraps(function)(lambda function=function: function(here[0])))
+    main(setup, lambda: here and here[0].close())
