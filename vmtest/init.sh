@@ -3,8 +3,9 @@
 # First process of the guest: set the machine up, do what the kernel command line asks for, switch off.
 #
 # It runs twice: in the first file system, which holds busybox and the project, and once more from the disk with the
-# userland (/dev/vda); a second disk has the kernel's modules. Busybox's shell prefers its own applets: that saves two
-# seconds, because the first run of any other program is slow on an emulated CPU.
+# userland (/dev/vda); a second disk has the kernel's modules, and a third, in some guests, real servers (real.sh).
+# Busybox's shell prefers its own applets: that saves two seconds, because the first run of any other program is slow on
+# an emulated CPU.
 #
 #   chaos.mode=cases    run the cases of /chaos/cases.list      (vmtest/runner.py)
 #   chaos.mode=exec     run /chaos/command, report its exit code
@@ -62,6 +63,17 @@ mount_all() {
 	ln -sfn fd/0 /dev/stdin && ln -sfn fd/1 /dev/stdout && ln -sfn fd/2 /dev/stderr
 }
 
+# The disk with the second userland, if there is one: for chroot, with what programs expect to find. What they write
+# goes to QEMU's snapshot of the disk.
+mount_real() {
+	[ -e /dev/vdc ] || return
+	mkdir -p /real
+	mount -t ext4 /dev/vdc /real
+	for dir in proc sys dev chaos; do mount --rbind "/$dir" "/real/$dir"; done
+	mount -t tmpfs tmpfs /real/tmp
+	chmod 1777 /real/tmp
+}
+
 port() { # NAME: the device of that virtio port
 	local dir
 	for dir in /sys/class/virtio-ports/*; do
@@ -90,6 +102,7 @@ change_to_disk() { # no /proc yet, so applets must be called by their path
 
 mount_all
 mount_cgroups
+mount_real
 hostname guest
 modprobe virtio_console
 ip link set lo up

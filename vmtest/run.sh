@@ -8,7 +8,8 @@
 #
 # Options:  --add FILE   bring FILE to /chaos/add/ in the guest, with its libraries (may be repeated)
 #           --hybrid     --exec and --shell: cgroup v1 hierarchies with cgroup2 beside them
-#           --smp N      processors of a guest (2, or 1 with a QEMU before 8.1)      --mem SIZE   its memory (1G)
+#           --real       --exec and --shell: the userland with real AI servers and clients at /real (vmtest/real.sh)
+#           --smp N      processors of a guest (2, or 1 with a QEMU before 8.1)      --mem SIZE   its memory (1G, with --real 2G)
 #           --jobs N     guests at a time (2, or half the processors)             --shards N   guests that share one kernel's cases (1)
 #           --timeout S  for --exec (300)                  --proven     only what vmtest/proven lists, the rest is skipped
 # Environment: SLOW=3 gives every case three times its time (by default the load of the host decides);
@@ -21,9 +22,9 @@ top=$(dirname "$here")
 build=${BUILD:-$top/build}
 out=$build/vmtest
 
-mode=cases proven='' command='' kernels='' cases='' add=() cgroup=unified
+mode=cases proven='' command='' kernels='' cases='' add=() cgroup=unified real=''
 accel=${ACCEL:-tcg,thread=multi}
-smp="" mem=1G jobs=${JOBS:-$(($(nproc) > 4 ? $(nproc) / 2 : 2))} shards=${SHARDS:-1} timeout=300
+smp="" mem="" jobs=${JOBS:-$(($(nproc) > 4 ? $(nproc) / 2 : 2))} shards=${SHARDS:-1} timeout=300
 slow=${SLOW:-}
 
 usage() { sed -n '2,/^set -/{/^#/s/^# \{0,1\}//p}' "$0"; }
@@ -36,6 +37,7 @@ while [ $# -gt 0 ]; do
 	--shell) mode=shell ;;
 	--add) add+=("$2") && shift ;;
 	--hybrid) cgroup=hybrid ;;
+	--real) real=wanted ;;
 	--smp) smp=$2 && shift ;;
 	--mem) mem=$2 && shift ;;
 	--jobs) jobs=$2 && shift ;;
@@ -121,19 +123,24 @@ pack_project() { # DIR CASES...
 # Start a guest and wait for its end. The results file holds whatever it reported until then. No MSI-X (vectors=0): QEMU
 # 10 has an assertion in its emulation that fails once in a while.
 start_guest() { # KERNEL-DIR DIR SECONDS; what the guest prints goes to file descriptor 3
-	local console=(-serial "file:$2/console.log") output=/dev/fd/3 version
+	local console=(-serial "file:$2/console.log") output=/dev/fd/3 version disk=() memory=1G
 	version=$(basename "$1" | cut -d- -f1)
 	if [ $mode = shell ]; then console=(-serial mon:stdio) output=$2/output; fi
+	if [ -n "$real" ]; then
+		memory=2G
+		disk=(-drive "file=$real,format=raw,if=none,id=vdc,snapshot=on,cache=unsafe"
+			-device "virtio-blk-pci,drive=vdc,vectors=0")
+	fi
 	: >"$2/results"
 	timeout --foreground -k 5 "$3" qemu-system-x86_64 \
 		-nodefaults -no-user-config -display none -no-reboot \
-		-machine q35 -accel "$accel" -cpu max -smp "$smp" -m "$mem" \
+		-machine q35 -accel "$accel" -cpu max -smp "$smp" -m "${mem:-$memory}" \
 		-kernel "$1/kernel" -initrd "$2/initrd" \
 		-append "console=ttyS0 quiet loglevel=5 panic=-1 no_timer_check tsc=reliable mitigations=off \
 cryptomgr.notests random.trust_cpu=on rdinit=/init chaos.mode=$mode chaos.cgroup=$cgroup KERNEL=$version" \
 		-drive "file=$rootfs,format=raw,if=none,id=vda,snapshot=on,cache=unsafe" \
 		-drive "file=$1/modules.ext4,format=raw,if=none,id=vdb,readonly=on" \
-		-device virtio-blk-pci,drive=vda,vectors=0 -device virtio-blk-pci,drive=vdb,vectors=0 \
+		-device virtio-blk-pci,drive=vda,vectors=0 -device virtio-blk-pci,drive=vdb,vectors=0 "${disk[@]}" \
 		"${console[@]}" -device virtio-serial-pci,vectors=0 \
 		-chardev "file,id=results,path=$2/results" -device virtserialport,chardev=results,name=results \
 		-chardev "file,id=output,path=$output" -device virtserialport,chardev=output,name=output \
@@ -162,6 +169,7 @@ run_command() { # KERNEL
 	trap "rm -rf '$dir'" EXIT
 	kernel=$("$here/fetch-kernel.sh" "$1")
 	rootfs=$("$here/rootfs.sh")
+	[ -z "$real" ] || real=$("$here/real.sh")
 	pack_project "$dir"
 	if [ $mode = shell ]; then
 		boot "$kernel" "$dir" 86400 3>/dev/null
@@ -207,17 +215,24 @@ split_log() { # DIR LOG-DIR
 	awk -v to="$2" '/^=== / { file = to "/" $2 ".log"; printf "" >file; next } file { print >>file }' "$1/output"
 }
 
+# What guests of that kind have and others have not.
+settle() { # GUEST
+	case $1 in
+	hybrid) cgroup=hybrid ;;
+	real) real=$("$here/real.sh") ;;
+	esac
+}
+
 run_guest() { # KERNEL GUEST CASES...
 	local version=$1 dir=$out/$1/guest-$2 limit=60 name kernel why
-	[ "$2" != hybrid ] || cgroup=hybrid
-	shift 2
 	mkdir -p "$dir"
-	for name; do limit=$((limit + $(timeout_of "$name") + 5)); done
-	if ! kernel=$("$here/fetch-kernel.sh" "$version" 2>"$dir/fetch.log"); then
+	if ! kernel=$("$here/fetch-kernel.sh" "$version" 2>"$dir/fetch.log") || ! settle "$2" 2>"$dir/fetch.log"; then
 		why=$(tail -1 "$dir/fetch.log")
-		for name; do echo "skip $version $name: $why"; done
+		for name in "${@:3}"; do echo "skip $version $name: $why"; done
 		return
 	fi
+	shift 2
+	for name; do limit=$((limit + $(timeout_of "$name") + 5)); done
 	pack_project "$dir" "$@"
 	: >"$dir/output"
 	boot "$kernel" "$dir" "$limit" 3>"$dir/output" </dev/null
@@ -230,9 +245,10 @@ is_proven() { # KERNEL CASE
 		"$here/proven"
 }
 
-# A case says `# cgroup: hybrid` when it wants v1 hierarchies: those of a kernel share a guest of their own.
-wants_hybrid() { # CASE
-	grep -q '^# cgroup: *hybrid' "$here/cases/$1.py"
+# A case says `# cgroup: hybrid` when it wants v1 hierarchies, and `# userland: real` when it wants real servers: such
+# cases of a kernel share a guest of their own.
+wants() { # CASE KEY VALUE
+	grep -q "^# $2: *$3" "$here/cases/$1.py"
 }
 
 # The cases of one guest, and a skip for each that is not to run.
@@ -253,13 +269,19 @@ start_cases() { # KERNEL GUEST CASES...
 }
 
 run_cases() {
-	local version names plain=() hybrid=() name shard part i
+	local version names plain=() hybrid=() real_ones=() name shard part i
 	mapfile -t versions < <(all_kernels | select_names "$kernels")
 	mapfile -t names < <(all_cases | select_names "$cases")
 	[ ${#versions[@]} -gt 0 ] || { echo "vmtest: no kernel named '$kernels'; see --list" >&2 && exit 2; }
 	[ ${#names[@]} -gt 0 ] || { echo "vmtest: no case named '$cases'; see --list" >&2 && exit 2; }
 	for name in "${names[@]}"; do
-		if wants_hybrid "$name"; then hybrid+=("$name"); else plain+=("$name"); fi
+		if wants "$name" cgroup hybrid; then
+			hybrid+=("$name")
+		elif wants "$name" userland real; then
+			real_ones+=("$name")
+		else
+			plain+=("$name")
+		fi
 	done
 	rootfs=$("$here/rootfs.sh")
 	slow=${slow:-$(busy_factor)}
@@ -281,6 +303,7 @@ run_cases() {
 			start_cases "$version" "$shard" "${part[@]}"
 		done
 		start_cases "$version" hybrid "${hybrid[@]}"
+		start_cases "$version" real "${real_ones[@]}"
 	done
 	wait
 	summary "$((${#versions[@]} * ${#names[@]}))"
