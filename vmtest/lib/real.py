@@ -24,7 +24,7 @@ NODE = ["/usr/bin/node"]
 CHROMA = [*NODE, "/opt/npm/node_modules/chromadb/dist/cli.mjs", "run", "--path", "/tmp/chroma", "--port", "8000",
           "--host", "0.0.0.0"]
 LLAMA = ["/usr/bin/llama-server", "-m", "/opt/tiny.gguf", "--host", "0.0.0.0", "--alias", "tiny", "-t", "2", "-c", "8192",
-         "-np", "4", "--no-warmup"]
+         "-np", "12", "--no-warmup"]
 MODEL = [*LLAMA, "--port", "8080"]
 EMBEDDINGS = [*LLAMA, "--port", "8081", "--embeddings", "--pooling", "mean"]
 REDIS = ["/usr/bin/redis-server", "--bind", "0.0.0.0", "--protected-mode", "no", "--save", "", "--dir", "/tmp"]
@@ -98,7 +98,7 @@ class World:
     KINDS = {"model": (MODEL, MODEL_PORT, "/health"), "embeddings": (EMBEDDINGS, EMBEDDINGS_PORT, "/health"),
              "chroma": (CHROMA, CHROMA_PORT, "/api/v2/heartbeat"), "redis": (REDIS, REDIS_PORT, None),
              "postgres": ([PG + "postgres", "-D", DATA, "-k", "", "-c", "listen_addresses=*", "-c", "fsync=off",
-                           "-c", "jit=off"], POSTGRES_PORT, None)}
+                           "-c", "jit=off", "-c", "authentication_timeout=600"], POSTGRES_PORT, None)}
 
     def __init__(self, *only, cgroup="case/server"):
         place.make_cgroup(cgroup)
@@ -168,3 +168,15 @@ class Client:
         if answer is None:
             raise AssertionError(f"{what} {keys}: no answer within {seconds} s: {words(self.child)}")
         return answer
+
+
+def redis_connections():
+    """How many connections Redis has accepted so far, this one included."""
+    import socket
+
+    with socket.create_connection(("127.0.0.1", REDIS_PORT), 10) as sock:
+        sock.sendall(b"INFO stats\r\n")
+        text = b""
+        while b"total_connections_received:" not in text or not text.endswith(b"\n"):
+            text += sock.recv(65536)
+    return int(text.split(b"total_connections_received:")[1].split(b"\r")[0])

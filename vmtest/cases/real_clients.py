@@ -1,0 +1,264 @@
+#!/usr/bin/python3
+# userland: real
+# timeout: 600
+"""What real clients of real servers do when they meet a fault: which error, after how many attempts, or none at all.
+
+Each fault has a network of loopback addresses, 127.0.FAULT.CLIENT, on all of which the same servers listen: so one load
+serves all, and events tell the attempts of each client apart. All clients of the victim meet a fault at the same time,
+and while they do, the same clients of the neighbour use the same addresses.
+"""
+import collections
+import time
+
+import chaos
+import place
+import real
+from case import check, check_equal, expect, main, part
+from nameserver import NameServer
+from scene import NEIGHBOUR, VICTIM
+from worker import Worker
+
+CALLS = ["openai", "anthropic", "chroma", "ioredis", "httpx", "requests", "curl", "psycopg", "redis"]
+STREAMS = ["openai_stream", "anthropic_stream", "httpx_stream", "requests_stream", "curl_stream"]
+IN_JS = {"openai", "anthropic", "chroma", "ioredis", "openai_stream", "anthropic_stream"}
+TIMED = {"openai", "anthropic", "httpx", "requests", "curl", *STREAMS}  # those whose timeout is set; others keep their own
+OPTIONS = {("dark", "psycopg"): {"connect_timeout": 2}}  # its own is 130 s
+ANSWERS = {"chroma": ["3", "2"], "ioredis": "hello", "redis": "hello", "psycopg": [3, 4]}  # the others: six words
+WORDS = 30  # of a stream
+
+FAULTS = {"refused": {"refuse": "refused"}, "reset": {"reset": True}, "silent": {"accept_silence": True},
+          "dark": {"drop": True}, **{f"cut-{how}": {"break_after": {"bytes": 2500, "how": how}}
+                                     for how in ("reset", "close", "stall")}}
+NET = {name: i for i, name in enumerate([*FAULTS, "unknown", "drip", "late"], 1)}
+PENDING = object()
+ENOUGH = 20  # seconds without a word: this client waits for ever
+
+world = names = None
+victim, neighbour = {}, {}
+waiting = []  # calls that hang: (client's name, process, number)
+
+# class of the error, code of it or of a cause, attempts. SDKs of model APIs try three times, nobody else tries twice but for
+# ioredis, which tries 21 times within eleven seconds.
+Met = collections.namedtuple("Met", "classes code attempts")
+
+
+def met(classes, code, attempts=1):
+    return Met(classes.split("|") if isinstance(classes, str) else classes, code, attempts)
+
+
+REFUSED = {"openai": met("APIConnectionError", "ECONNREFUSED", 3), "anthropic": met("APIConnectionError", "ECONNREFUSED", 3),
+           "chroma": met("ChromaConnectionError", None), "ioredis": met("MaxRetriesPerRequestError", None, 21),
+           "httpx": met("ConnectError", "ECONNREFUSED"), "requests": met("ConnectionError", "ECONNREFUSED"),
+           "curl": met("Curl", 7), "psycopg": met("OperationalError", None), "redis": met("ConnectionError", "ECONNREFUSED")}
+
+# The reset may come before the request is written or after: then these two have another word for it.
+RESET = {**REFUSED, "openai": met("APIConnectionError", "ECONNRESET|UND_ERR_SOCKET|EPIPE", 3),
+         "anthropic": met("APIConnectionError", "ECONNRESET|UND_ERR_SOCKET|EPIPE", 3),
+         "httpx": met("ReadError|WriteError|RemoteProtocolError", None), "requests": met("ConnectionError", None),
+         "curl": met("Curl", "52|55|56"), "redis": met("ConnectionError", None)}
+
+SILENT = {"openai": met("APIConnectionTimeoutError", None, 3), "anthropic": met("APIConnectionTimeoutError", None, 3),
+          "chroma": PENDING, "ioredis": PENDING, "psycopg": PENDING, "redis": PENDING,
+          "httpx": met("ReadTimeout", None), "requests": met("ReadTimeout", None), "curl": met("Curl", 28)}
+
+# Chroma's client is saved by the ten seconds that Node's fetch gives a connection to come up, and no word longer.
+DARK = {**SILENT, "chroma": met("ChromaConnectionError", None), "psycopg": met("ConnectionTimeout", None), "httpx": met("ConnectTimeout", None),
+        "requests": met("ConnectTimeout", None)}
+
+CUT = {"cut-reset": {"openai_stream": met("TypeError", "ECONNRESET"), "anthropic_stream": met("TypeError", "ECONNRESET"),
+                     "httpx_stream": met("ReadError", "ECONNRESET"),
+                     "requests_stream": met("ChunkedEncodingError", "ECONNRESET"), "curl_stream": met("Curl", 56)},
+       "cut-close": {"openai_stream": met("TypeError", "UND_ERR_SOCKET"), "anthropic_stream": met("TypeError", "UND_ERR_SOCKET"),
+                     "httpx_stream": met("RemoteProtocolError", None), "requests_stream": met("ChunkedEncodingError", None),
+                     "curl_stream": met("Curl", 18)},
+       "cut-stall": {"openai_stream": PENDING, "anthropic_stream": PENDING,  # their timeout ends with the headers
+                     "httpx_stream": met("ReadTimeout", None), "requests_stream": met("ConnectionError", None),
+                     "curl_stream": met("Curl", 28)}}
+
+# Questions for a name that does not exist, A and AAAA each.
+UNKNOWN = {"openai": met("APIConnectionError", "ENOTFOUND", 6), "anthropic": met("APIConnectionError", "ENOTFOUND", 6),
+           "chroma": met("ChromaConnectionError", None, 2), "ioredis": met("MaxRetriesPerRequestError", None, 42),
+           "httpx": met("ConnectError", None, 2), "requests": met("ConnectionError", None, 2), "curl": met("Curl", 6, 2),
+           "psycopg": met("OperationalError", None, 2), "redis": met("ConnectionError", None, 2)}
+
+
+# ---- the scene
+
+def setup():
+    global world, names
+    real.need()
+    for cgroup in (VICTIM, NEIGHBOUR):
+        place.make_cgroup(cgroup)
+    world = real.World()
+    names = Worker(NameServer, cgroup="case/server", comm="names")
+    names.listen("127.0.0.53")
+    for client in CALLS:
+        names.tell(name_of(client), [address("unknown", client)])
+    with open(f"{real.ROOT}/etc/resolv.conf", "w") as file:
+        file.write("nameserver 127.0.0.53\n")
+    for side, cgroup in ((victim, VICTIM), (neighbour, NEIGHBOUR)):
+        for language in ("js", "py"):
+            side[language] = real.Client(language, cgroup)
+            print(cgroup, language, side[language].version, flush=True)
+    for language, what in (("js", "chroma_fill"), ("py", "psycopg_fill"), ("py", "redis_fill")):
+        filled = neighbour[language].call(what, at="127.0.0.1", count=20)
+        if "error" in filled:
+            raise AssertionError(f"{what}: {filled}")
+    for side in (victim, neighbour):
+        all_well(side, "127.0.0.1", "before the load")
+
+
+def teardown():
+    real.stop_all()
+    place.remove_cgroup("case")
+
+
+def rules():
+    return [chaos.rule(name, {"cgroup": VICTIM, "hosts": [f"127.0.{NET[name]}.0/24"]}, fault)
+            for name, fault in FAULTS.items()] + \
+           [chaos.rule(f"unknown-{client}", {"cgroup": VICTIM, "hosts": [name_of(client)]}, {"dns": "nxdomain"})
+            for client in CALLS]
+
+
+def address(fault, client):
+    return f"127.0.{NET[fault]}.{1 + [*CALLS, *STREAMS].index(client)}"
+
+
+def name_of(client):
+    return f"{client}.unknown.test"
+
+
+def begin(side, client, at, seconds=60, words=WORDS, **keys):
+    """One call; the timeout of clients in JavaScript is milliseconds."""
+    process = side["js" if client in IN_JS else "py"]
+    if client in TIMED:
+        keys["timeout"] = seconds * 1000 if client in IN_JS else seconds
+    return client, process, process.ask(client, at=at, words=words, **keys)
+
+
+def check_good(call, what, seconds=120):
+    client, process, number = call
+    answer = process.answer(number, seconds)
+    if not check(answer and "value" in answer, f"{what}: {client}: {answer}"):
+        return
+    if client in STREAMS:
+        check_equal(answer["value"]["words"], WORDS, f"{what}: {client}: words of a stream")
+        check(answer["value"]["end"], f"{what}: {client}: {answer}")
+    else:
+        check_equal(answer["value"], ANSWERS.get(client, 6), f"{what}: {client}")
+
+
+def all_well(side, at, what, clients=(*CALLS, *STREAMS)):
+    for call in [begin(side, client, at if isinstance(at, str) else at(client)) for client in clients]:
+        check_good(call, what)
+
+
+# ---- what they met
+
+def attempts_at(rule):
+    """Events of a rule by the server's address."""
+    return collections.Counter(event["peer"] for event in chaos.events() if event["rule"] == rule)
+
+
+def check_met(fault, call, wanted, seconds):
+    """Its error, or that there is none yet."""
+    client, process, number = call
+    answer = process.answer(number, seconds)
+    if wanted is PENDING:
+        waiting.append(call)
+        check(answer is None, f"{fault}: {client} should still wait: {answer}")
+        return
+    if not check(answer and "error" in answer, f"{fault}: {client} should have failed: {answer}"):
+        return
+    print(f"    {fault:10} {client:17} {answer['ms']:6} ms  {' <- '.join(answer['error']['classes'])} {answer['error']['codes']}",
+          flush=True)
+    check(answer["error"]["classes"][0] in wanted.classes, f"{fault}: {client}: {answer}")
+    if wanted.code is not None:
+        codes = [str(code) for code in answer["error"]["codes"]]
+        check(set(codes) & set(str(wanted.code).split("|")), f"{fault}: {client}: a code of {wanted.code} wanted: {answer}")
+    if client in STREAMS and client != "curl_stream":  # curl's output is read when it has ended
+        check(0 < answer["error"].get("seen", {}).get("words", 0) < WORDS, f"{fault}: {client}: a part of the answer: {answer}")
+
+
+def check_fault(fault, table, seconds=60, at=address):
+    """All clients meet it at once; meanwhile the neighbour's do not."""
+    calls = {client: begin(victim, client, at(fault, client), seconds, options=OPTIONS.get((fault, client), {}))
+             for client in table}
+    start = time.monotonic()
+    all_well(neighbour, lambda client: at(fault, client), f"{fault}: the neighbour", table)
+    for client, wanted in sorted(table.items(), key=lambda item: item[1] is PENDING):
+        left = ENOUGH - (time.monotonic() - start)
+        check_met(fault, calls[client], wanted, max(0.1, left) if wanted is PENDING else 90)
+
+
+def check_attempts(fault, table):
+    """As many as the client is known to make; of one that still tries, one at least."""
+    seen = attempts_at(fault)
+    for client, wanted in table.items():
+        times = seen.pop(address(fault, client), 0)
+        if wanted is PENDING:
+            check(times >= 1, f"{fault}: {client}: {times} attempts")
+        else:
+            check_equal(times, wanted.attempts, f"{fault}: {client}: attempts")
+        expect(fault, times, event={"cgroup_id": place.cgroup_id(VICTIM), "side": "client"})
+    check_equal(dict(seen), {}, f"{fault}: attempts of others")
+
+
+@part
+def refused():
+    before = real.redis_connections()
+    check_fault("refused", REFUSED)
+    check_attempts("refused", REFUSED)
+    check_equal(real.redis_connections() - before, 3, "connections at Redis: the neighbour's two clients and this one")
+
+
+@part
+def reset():
+    check_fault("reset", RESET)
+    check_attempts("reset", RESET)
+
+
+@part
+def dark():
+    check_fault("dark", DARK, 2)
+    given_up = [call for call in waiting if call[0] == "ioredis"][-1]  # or it would go on trying while others are counted
+    waiting.remove(given_up)
+    check_equal(victim["js"].call("give_up", at=address("dark", "ioredis"))["value"], 1, "connections given up")
+    check_attempts("dark", DARK)
+
+
+@part
+def streams_that_are_cut():
+    """Never tried again, and SDKs throw what is not an error of theirs."""
+    for how, table in CUT.items():
+        check_fault(how, table, 10 if how == "cut-stall" else 60)
+        check_attempts(how, table)
+
+
+@part
+def unknown_name():
+    check_fault("unknown", UNKNOWN, at=lambda _, client: name_of(client))
+    status = chaos.status()
+    for client, wanted in UNKNOWN.items():
+        check_equal(status[f"unknown-{client}"]["injected"], wanted.attempts, f"unknown: {client}: questions")
+        expect(f"unknown-{client}", wanted.attempts, event={"answer": "nxdomain", "cgroup_id": place.cgroup_id(VICTIM)})
+
+
+@part
+def accepted_and_silent():
+    """Who has no timeout waits: it has connected, so all is well. The last part: psycopg waits for 130 s, not longer."""
+    check_fault("silent", SILENT, 2)
+    check_attempts("silent", SILENT)
+
+
+def afterwards():
+    """Once it is over, what hung is answered, and new calls go through at every address."""
+    for call in waiting:
+        check_good(call, "hung until the end", 150)
+    for fault in FAULTS:
+        all_well(victim, lambda client, fault=fault: address(fault, client), f"{fault}, afterwards",
+                 STREAMS if fault.startswith("cut") else CALLS)
+    all_well(victim, name_of, "unknown, afterwards", CALLS)
+
+
+main(setup, teardown, rules, afterwards)
