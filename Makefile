@@ -69,7 +69,7 @@ PROGRAM := $(BUILD)/chaosbpf
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .SECONDARY:
-.PHONY: all install uninstall check check-bpf fuzz vmtest bench demo test clean help libraries
+.PHONY: all install uninstall check check-bpf fuzz vmtest bench demo demo-ai test clean help libraries
 
 all: $(PROGRAM)
 
@@ -82,6 +82,7 @@ help:
 	@echo 'make vmtest     ring 3: whole cases on the kernels of vmtest/kernels [KERNEL=6.1] [CASE=name]'
 	@echo 'make test       all of these, and the sum at the end'
 	@echo 'make bench      costs and times; make demo shows it at work; make clean'
+	@echo 'make demo-ai    a RAG program of real SDKs and servers meets five faults, in a virtual machine [KERNEL=6.1]'
 	@echo 'Options: V=1, SANITIZE=1, CC=, CLANG=, CFLAGS=, prefix=, DESTDIR='
 
 # ---- libraries: say what is missing, and in which package it is, before anything is compiled
@@ -187,6 +188,10 @@ bench: $(PROGRAM)
 
 demo:
 	$(Q)tools/demo
+
+# Real servers and clients are there only in a guest (vmtest/real.sh).
+demo-ai: $(PROGRAM)
+	$(Q)vmtest/run.sh --kernel $(or $(KERNEL),6.1) --real --timeout 300 --exec 'exec python3 /chaos/tools/demo-ai-scenes.py'
 
 test:
 	$(Q)tools/test-all

@@ -13,7 +13,7 @@ import time
 import chaos
 import place
 import real
-from case import check, check_equal, expect, main, part
+from case import alone, check, check_counters, check_equal, check_took, expect, main, part, skip
 from nameserver import NameServer
 from scene import NEIGHBOUR, VICTIM
 from worker import Worker
@@ -75,6 +75,10 @@ CUT = {"cut-reset": {"openai_stream": met("TypeError", "ECONNRESET"), "anthropic
                      "httpx_stream": met("ReadTimeout", None), "requests_stream": met("ConnectionError", None),
                      "curl_stream": met("Curl", 28)}}
 
+# How often a request waits for an answer in one call, connecting aside.
+LATE_MS = 1500
+ROUND_TRIPS = {"anthropic": 1, "chroma": 2, "httpx": 1, "requests": 1, "curl": 1, "psycopg": 3, "redis": 1, "ioredis": 1}
+
 # Questions for a name that does not exist, A and AAAA each.
 UNKNOWN = {"openai": met("APIConnectionError", "ENOTFOUND", 6), "anthropic": met("APIConnectionError", "ENOTFOUND", 6),
            "chroma": met("ChromaConnectionError", None, 2), "ioredis": met("MaxRetriesPerRequestError", None, 42),
@@ -86,7 +90,8 @@ UNKNOWN = {"openai": met("APIConnectionError", "ENOTFOUND", 6), "anthropic": met
 
 def setup():
     global world, names
-    real.need()
+    if not real.is_here():
+        skip("the userland with real servers is not here (vmtest/real.sh)")
     for cgroup in (VICTIM, NEIGHBOUR):
         place.make_cgroup(cgroup)
     world = real.World()
@@ -259,6 +264,47 @@ def afterwards():
         all_well(victim, lambda client, fault=fault: address(fault, client), f"{fault}, afterwards",
                  STREAMS if fault.startswith("cut") else CALLS)
     all_well(victim, name_of, "unknown, afterwards", CALLS)
+
+
+def only_where(fault):
+    here = {one["name"]: one["here"] for one in chaos.chaos("doctor", "--json").json["faults"]}
+    if not here.get(fault):
+        skip(f"this kernel cannot do {fault}")
+
+
+@alone
+def late():
+    """Each request takes longer: a timeout that is shorter makes three requests of one, others pay for each round trip."""
+    only_where("delay")
+    chaos.load(chaos.rule("late", {"cgroup": VICTIM, "hosts": [f"127.0.{NET['late']}.0/24"]}, {"delay": f"{LATE_MS}ms"}))
+    hasty = begin(victim, "openai", address("late", "openai"), LATE_MS / 2000)
+    calls = {client: begin(victim, client, address("late", client)) for client in ROUND_TRIPS}
+    all_well(neighbour, lambda client: address("late", client), "late: the neighbour", CALLS)
+    for client, times in ROUND_TRIPS.items():
+        check_good(calls[client], "late")
+        _, process, number = calls[client]
+        check_took(process.answer(number, 0)["ms"], LATE_MS * times, f"late: {client}, {times} round trips")
+    check_met("late", hasty, SILENT["openai"], 60)
+    check_equal(attempts_at("late")[address("late", "openai")], 3, "late: attempts of who does not wait so long")
+    check_counters()
+
+
+@alone
+def drip():
+    """Tokens of which each comes in time: no timeout ends it, however long the whole takes."""
+    only_where("tokens")
+    words, a_second = 12, 3
+    chaos.load(chaos.rule("drip", {"cgroup": world.cgroup, "side": "server", "hosts": [f"127.0.{NET['drip']}.0/24"]},
+                          {"tokens": f"{a_second}/s"}))
+    calls = {client: begin(victim, client, address("drip", client), 3, words) for client in STREAMS if client != "curl_stream"}
+    all_well(neighbour, "127.0.0.1", "drip: another address of the same server", STREAMS)
+    for client, (_, process, number) in calls.items():
+        answer = process.answer(number, 120)
+        if check(answer and "value" in answer, f"drip: {client}: {answer}"):
+            check_equal(answer["value"]["words"], words, f"drip: {client}: words")
+            check_took(answer["ms"], 1000 * (words - 1) / a_second, f"drip: {client}", room_ms=8000)
+    check_equal(attempts_at("drip"), {address("drip", client): 1 for client in calls}, "drip: streams that were slow")
+    check_counters()
 
 
 main(setup, teardown, rules, afterwards)

@@ -8,11 +8,11 @@
 import itertools
 import json
 import os
+import shutil
 import subprocess
 import threading
 import time
 
-import case
 import place
 
 ROOT = os.environ.get("CHAOSBPF_REAL", "/real")
@@ -26,19 +26,17 @@ CHROMA = [*NODE, "/opt/npm/node_modules/chromadb/dist/cli.mjs", "run", "--path",
 LLAMA = ["/usr/bin/llama-server", "-m", "/opt/tiny.gguf", "--host", "0.0.0.0", "--alias", "tiny", "-t", "2", "-c", "8192",
          "-np", "12", "--no-warmup"]
 MODEL = [*LLAMA, "--port", "8080"]
-EMBEDDINGS = [*LLAMA, "--port", "8081", "--embeddings", "--pooling", "mean"]
 REDIS = ["/usr/bin/redis-server", "--bind", "0.0.0.0", "--protected-mode", "no", "--save", "", "--dir", "/tmp"]
 PG = "/usr/lib/postgresql/18/bin/"
 DATA = "/tmp/postgres"
 
-MODEL_PORT, EMBEDDINGS_PORT, CHROMA_PORT, POSTGRES_PORT, REDIS_PORT = 8080, 8081, 8000, 5432, 6379
+MODEL_PORT, CHROMA_PORT, POSTGRES_PORT, REDIS_PORT = 8080, 8000, 5432, 6379
 
 running = []
 
 
-def need():
-    if not os.path.exists(ROOT + "/opt/tiny.gguf"):
-        case.skip("the userland with real servers is not here (vmtest/real.sh)")
+def is_here():
+    return os.path.exists(ROOT + "/opt/tiny.gguf")
 
 
 def start(command, cgroup, user=None, name=None, **options):
@@ -92,20 +90,35 @@ def answers(port, path):
         return False
 
 
-class World:
-    """The servers, all in one cgroup. `only`: names of some of them."""
+def wait_for(name, child, port, path):
+    end = time.monotonic() + PATIENCE
+    while not answers(port, path):
+        if child.poll() is not None or time.monotonic() > end:
+            raise AssertionError(f"{name} did not start: {words(child)}")
+        time.sleep(0.1)
 
-    KINDS = {"model": (MODEL, MODEL_PORT, "/health"), "embeddings": (EMBEDDINGS, EMBEDDINGS_PORT, "/health"),
+
+def bring(path):
+    """Copies a file of the project to where programs of that userland see it; the path that it has there."""
+    seen = "/tmp/" + os.path.basename(path)
+    shutil.copy(path, ROOT + seen)
+    return seen
+
+
+class World:
+    """The servers, all in one cgroup."""
+
+    KINDS = {"model": (MODEL, MODEL_PORT, "/health"),
              "chroma": (CHROMA, CHROMA_PORT, "/api/v2/heartbeat"), "redis": (REDIS, REDIS_PORT, None),
              "postgres": ([PG + "postgres", "-D", DATA, "-k", "", "-c", "listen_addresses=*", "-c", "fsync=off",
                            "-c", "jit=off", "-c", "authentication_timeout=600"], POSTGRES_PORT, None)}
 
-    def __init__(self, *only, cgroup="case/server"):
+    def __init__(self, cgroup="case/server"):
         place.make_cgroup(cgroup)
         self.cgroup = cgroup
-        self.children = {name: self.begin(name) for name in only or ("model", "chroma", "redis", "postgres")}
-        for name in self.children:
-            self.wait_for(name)
+        self.children = {name: self.begin(name) for name in self.KINDS}
+        for name, child in self.children.items():
+            wait_for(name, child, *self.KINDS[name][1:])
 
     def begin(self, name):
         if name == "postgres":
@@ -121,24 +134,14 @@ class World:
         with open(f"{ROOT}{DATA}/pg_hba.conf", "a") as file:
             file.write("host all all 127.0.0.0/8 trust\n")
 
-    def wait_for(self, name):
-        _, port, path = self.KINDS[name]
-        child, end = self.children[name], time.monotonic() + PATIENCE
-        while not answers(port, path):
-            if child.poll() is not None or time.monotonic() > end:
-                raise AssertionError(f"{name} did not start: {words(child)}")
-            time.sleep(0.1)
-
 
 class Client:
     """One process with the clients of a language, in a cgroup."""
 
-    PROGRAMS = {"js": [*NODE, "clients.js"], "py": ["/usr/bin/python3", "clients.py"]}
+    PROGRAMS = {"js": NODE, "py": ["/usr/bin/python3"]}
 
     def __init__(self, language, cgroup):
-        command = [f"/tmp/{part}" if part.startswith("clients.") else part for part in self.PROGRAMS[language]]
-        with open(f"{HERE}/clients.{language}") as source, open(f"{ROOT}/tmp/clients.{language}", "w") as copy:
-            copy.write(source.read())
+        command = [*self.PROGRAMS[language], bring(f"{HERE}/clients.{language}")]
         self.child = start(command, cgroup, name=f"{language}-{os.path.basename(cgroup)}", stdin=subprocess.PIPE,
                            stdout=subprocess.PIPE, text=True, bufsize=1)
         self.numbers = itertools.count(1)
