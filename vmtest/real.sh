@@ -13,7 +13,7 @@ export PATH=$PATH:/usr/sbin:/sbin
 here=$(cd "$(dirname "$0")" && pwd)
 cache=${CHAOSBPF_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/chaosbpf}
 suite=sid      # the only one with a model server
-patience=900   # seconds for all downloads together
+patience=600   # seconds for each of the downloads
 most=600       # megabytes of the image
 
 # shellcheck source=vmtest/debian.sh
@@ -62,7 +62,7 @@ fetch_debs() { # DIR
 	local list
 	write_apt_conf "$1" "$suite"
 	export APT_CONFIG=$1/apt.conf
-	timeout "$patience" apt-get -qq update >"$1/log" 2>&1 || true
+	timeout 120 apt-get -qq update >"$1/log" 2>&1 || true
 	list=$(packages 2>>"$1/log") || list=
 	[ -n "$list" ] ||
 		unavailable "Debian's $suite cannot give the real servers today: $(grep -h -m1 '^[EW]:' "$1/log" || tail -1 "$1/log")"

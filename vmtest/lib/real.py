@@ -23,9 +23,9 @@ PATIENCE = 180  # for a server to start on an emulated processor
 NODE = ["/usr/bin/node"]
 CHROMA = [*NODE, "/opt/npm/node_modules/chromadb/dist/cli.mjs", "run", "--path", "/tmp/chroma", "--port", "8000",
           "--host", "0.0.0.0"]
-LLAMA = ["/usr/bin/llama-server", "-m", "/opt/tiny.gguf", "--host", "0.0.0.0", "--alias", "tiny", "-t", "2", "-c", "8192",
-         "-np", "12", "--no-warmup"]
-MODEL = [*LLAMA, "--port", "8080"]
+LLAMA = ["/usr/bin/llama-server", "-m", "/opt/tiny.gguf", "--host", "0.0.0.0", "--alias", "tiny", "-t", "1", "-c", "8192",
+         "--no-warmup"]
+MODEL = [*LLAMA, "--port", "8080", "-np", "12"]  # all clients stream at the same time
 REDIS = ["/usr/bin/redis-server", "--bind", "0.0.0.0", "--protected-mode", "no", "--save", "", "--dir", "/tmp"]
 PG = "/usr/lib/postgresql/18/bin/"
 DATA = "/tmp/postgres"
