@@ -126,6 +126,7 @@ class World:
         return start(self.KINDS[name][0], self.cgroup, user=POSTGRES if name == "postgres" else None, name=name)
 
     def make_data(self):
+        shutil.rmtree(ROOT + DATA, ignore_errors=True)
         done = start([PG + "initdb", "-D", DATA, "-A", "trust", "-U", "postgres", "--no-locale", "-E", "UTF8", "--no-sync",
                       "--no-instructions"], self.cgroup, user=POSTGRES, name="initdb")
         if done.wait(PATIENCE):
