@@ -51,7 +51,7 @@ make_tree() { # ROOT
 	mkdir -p "$1"/usr/{bin,sbin,lib,lib64} "$1"/{etc,dev,proc,sys,run,root,chaos,opt/npm,var/lib,var/tmp}
 	for dir in bin sbin lib lib64; do ln -sfn "usr/$dir" "$1/$dir"; done
 	mkdir -m 1777 "$1/tmp"
-	printf 'root:x:0:0:root:/root:/bin/sh\npostgres:x:100:100::/var/lib:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\n' >"$1/etc/passwd"
+	printf '%s:/bin/sh\n' root:x:0:0:root:/root postgres:x:100:100::/var/lib nobody:x:65534:65534::/ >"$1/etc/passwd"
 	printf 'root:x:0:\npostgres:x:100:\nnogroup:x:65534:\n' >"$1/etc/group"
 	printf '127.0.0.1 localhost\n::1 localhost\n' >"$1/etc/hosts"
 	printf 'passwd: files\ngroup: files\nhosts: files dns\n' >"$1/etc/nsswitch.conf"
@@ -104,7 +104,7 @@ busybox_applets() { # ROOT
 	done
 }
 
-key=$(cat "$here/real.sh" "$here/real/packages" "$here"/real/package{,-lock}.json "$here/real/tiny_model.py" | sha256sum | cut -c1-16)
+key=$(cat "$here/real.sh" "$here"/real/{packages,package.json,package-lock.json,tiny_model.py} | sha256sum | cut -c1-16)
 out=$cache/real/$key.ext4
 mkdir -p "$cache/real"
 exec 9>"$cache/real/lock"

@@ -47,6 +47,12 @@ def cgroup_id(name):
     return os.stat(os.path.join(CGROUP, name)).st_ino
 
 
+def members(name):
+    """The processes in that very cgroup."""
+    with open(os.path.join(CGROUP, name, "cgroup.procs")) as procs:
+        return procs.read().split()
+
+
 def enter_cgroup(name, pid=0):
     with open(os.path.join(CGROUP, name, "cgroup.procs"), "w") as procs:
         procs.write(str(pid or os.getpid()))

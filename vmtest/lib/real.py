@@ -53,7 +53,7 @@ def start(command, cgroup, user=None, name=None, **options):
     options = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log, **options}
     child = subprocess.Popen(command, env=environment, preexec_fn=prepare, **options)
     log.close()
-    child.log = log.name
+    child.log, child.cgroup = log.name, cgroup
     running.append(child)
     return child
 
@@ -65,8 +65,13 @@ def stop(child):
 
 
 def stop_all():
+    """Waits for their children as well, so that their cgroups can be removed."""
+    cgroups = {child.cgroup for child in running}
     for child in running[::-1]:
         stop(child)
+    end = time.monotonic() + 10
+    while any(place.members(cgroup) for cgroup in cgroups) and time.monotonic() < end:
+        time.sleep(0.05)
 
 
 def words(child, lines=8):
