@@ -162,7 +162,8 @@ def all_well(side, at, what, clients=(*CALLS, *STREAMS)):
 
 def attempts_at(rule):
     """Events of a rule by the server's address."""
-    return collections.Counter(event["peer"] for event in chaos.events() if event["rule"] == rule)
+    return collections.Counter(event["local" if event["side"] == "server" else "peer"]
+                               for event in chaos.events() if event["rule"] == rule)
 
 
 def check_met(fault, call, wanted, seconds):
