@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # userland: real
-# timeout: 600
+# timeout: 900
 """What real clients of real servers do when they meet a fault: which error, after how many attempts, or none at all.
 
 Each fault has a network of loopback addresses, 127.0.FAULT.CLIENT, on all of which the same servers listen: so one load
@@ -305,7 +305,8 @@ def late():
     for client, times in ROUND_TRIPS.items():
         check_good(calls[client], "late")
         _, process, number = calls[client]
-        check_took(process.answer(number, 0)["ms"], LATE_MS * times, f"late: {client}, {times} round trips")
+        took = process.answer(number, 0)["ms"]  # no ceiling: what a client computes takes seconds on an emulated processor
+        check(took >= LATE_MS * times, f"late: {client}: {took} ms for {times} round trips")
     check_met("late", hasty, SILENT["openai"], 60)
     check_equal(attempts_at("late")[address("late", "openai")], 3, "late: attempts of who does not wait so long")
     check_counters()
