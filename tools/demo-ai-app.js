@@ -11,7 +11,7 @@ const careful = process.argv[2] === "careful";
 const QUESTION = "which index keeps a vector search fast";
 const PAPERS = ["an index of small worlds", "a cache for prompts", "queues and their limits", "the cost of retries"];
 const WORDS = 40;
-const EMBED_MS = 1500, SEARCH_MS = 1500, FIRST_WORD_MS = 6000, ANSWER_MS = 20000;
+const EMBED_MS = 3000, SEARCH_MS = 3000, FIRST_WORD_MS = 6000, ANSWER_MS = 20000;
 
 const options = careful ? { maxRetries: 0 } : {}; // who has a second place to ask need not ask the first one three times
 const server = (at) => new OpenAI({ baseURL: `http://${at}/v1`, apiKey: "none", ...options });

@@ -28,7 +28,7 @@ LOCAL, PROVIDER = ["local", "provider"], ["provider", "local"]
 
 # rules file, what happens, which model is asked first, seconds to wait after the load
 SCENES = [
-    ("creeping-latency", "embeddings and the local model grow slower, second by second", PROVIDER, 25),
+    ("creeping-latency", "embeddings and the local model grow slower, second by second", PROVIDER, 35),
     ("mute-databases", "the vector database takes connections and says nothing", LOCAL, 0),
     ("cut-stream", "every second answer of the local model is reset after 4 KiB", LOCAL, 0),
     ("provider-dark", "the provider cannot be reached by this service", PROVIDER, 0),
@@ -80,12 +80,17 @@ def sight(seen):
     return text
 
 
-def play(apps, models):
+def ask_both(apps, models):
+    """The same question at the same time."""
     until = time.monotonic() + PATIENCE
     for app in apps:
         app.ask(models)
-    for app in apps:
-        print(f"  {app.kind:8} {sight(app.answer(until))}", flush=True)
+    return [app.answer(until) for app in apps]
+
+
+def play(apps, models):
+    for app, seen in zip(apps, ask_both(apps, models)):
+        print(f"  {app.kind:8} {sight(seen)}", flush=True)
 
 
 def begin(kind):
@@ -130,6 +135,7 @@ def main():
     try:
         start_servers()
         apps = [begin("naive"), begin("careful")]
+        ask_both(apps, LOCAL)  # the first one of a fresh process is slow
         print(f"servers and programs are up after {time.monotonic() - start:.0f} s\n\n== no fault", flush=True)
         play(apps, LOCAL)
         play(apps, PROVIDER)
