@@ -27,7 +27,7 @@ param() { # NAME DEFAULT
 
 mount_v1() { # NAME CONTROLLERS
 	mkdir -p "/sys/fs/cgroup/$1"
-	mount -t cgroup -o "$2" cgroup "/sys/fs/cgroup/$1"
+	mount -t cgroup -o "$2" cgroup "/sys/fs/cgroup/$1" || rmdir "/sys/fs/cgroup/$1" # newer kernels lack memory
 }
 
 mount_cgroups() {

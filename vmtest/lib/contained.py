@@ -173,7 +173,7 @@ def main_at(version, mount):
     here = []
 
     def setup():
-        if not os.path.isdir(mount):
+        if not os.path.ismount(mount):
             skip(f"no cgroup {version} hierarchy in this guest")
         here.append(Place(version, mount))
 

@@ -7,7 +7,7 @@ import shutil
 
 import place
 
-V1 = "/sys/fs/cgroup/memory"
+V1 = "/sys/fs/cgroup/pids"  # a hierarchy that runtimes use and every kernel has
 DOCKER = "/var/lib/docker/containers"
 PODMAN = "/var/lib/containers/storage/overlay-containers"
 TASKS = "/run/containerd/io.containerd.runtime.v2.task/k8s.io"
