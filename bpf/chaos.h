@@ -214,7 +214,6 @@ struct chaos_totals {
 	__u64 decisions;      /* times the matcher ran: new connections, and old ones after a change */
 	__u64 unowned;	      /* connections whose owner could not be told */
 	__u64 events_dropped; /* events that found no room */
-	__u64 learned;	      /* addresses that DNS answers gave for names of the rules */
 };
 
 /* Which rules are in force until when; the kernel looks for the first interval whose end lies ahead. */

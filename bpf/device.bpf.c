@@ -2,7 +2,8 @@
 /*
  * What has to be done to a packet at a device (tc): lose it below the socket, turn it into a reset, damage it, or send a
  * copy that may wait. Nothing is decided here for packets that leave: the socket hook has marked them. For packets that
- * arrive `reset`, `corrupt` and `break-after` are decided here, since tc runs before the socket hook and a packet cannot be changed there.
+ * arrive `reset`, `corrupt` and `break-after` are decided here, since tc runs before the socket hook and a packet cannot be
+ * changed there; so are answers of DNS that dns.bpf.c waits for.
  *
  * Every packet that is not ours goes on to whatever else is attached (TC_ACT_UNSPEC ends no chain).
  */

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-# timeout: 90
+# timeout: 180
 """Questions for names: answered in the kernel or lost, for the victim only, over UDP and TCP, on loopback and veth."""
 import os
 import shutil

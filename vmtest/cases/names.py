@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-# timeout: 120
+# timeout: 240
 """Hosts by name: what DNS teaches, what /etc/hosts said at load, and the name in a TLS ClientHello."""
 import os
 import tempfile
