@@ -8,7 +8,7 @@
  */
 #include "bpf/name.bpf.h"
 
-#define PIECE 64
+#define PIECE  64
 #define PIECES 1024 /* of the largest segment there is */
 
 /* Where in a line the reader stands; between AT_START and IN_DATA so many bytes of "data:" have come. */

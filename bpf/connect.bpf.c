@@ -9,10 +9,10 @@
 #define DENY 0
 
 #define ECONNREFUSED 111
-#define ETIMEDOUT 110
-#define ENETUNREACH 101
-#define EPERM 1
-#define MAX_ERRNO 4095
+#define ETIMEDOUT    110
+#define ENETUNREACH  101
+#define EPERM        1
+#define MAX_ERRNO    4095
 
 enum call {
 	CALL_CONNECT,

@@ -90,7 +90,8 @@ static always int reset(struct __sk_buff *skb, bool peer)
 /* One 16-bit word of a DNS header, which lies at an even distance from the transport header. */
 static always bool store_word(struct __sk_buff *skb, __u32 at, __u32 checksum, __u16 from, __u16 to)
 {
-	return !bpf_l4_csum_replace(skb, checksum, from, to, BPF_F_MARK_MANGLED_0 | 2) && !bpf_skb_store_bytes(skb, at, &to, 2, 0);
+	return !bpf_l4_csum_replace(skb, checksum, from, to, BPF_F_MARK_MANGLED_0 | 2) &&
+	       !bpf_skb_store_bytes(skb, at, &to, 2, 0);
 }
 
 /* A query over UDP becomes its own answer, without any record. */
@@ -120,8 +121,9 @@ static always int answer(struct __sk_buff *skb, __u16 rcode)
 static always bool change_answer(struct __sk_buff *skb, __u32 network, const struct packet *p, __u32 front)
 {
 	const __u32 at = network + p->payload_offset + front;
-	const __u32 checksum = network + p->transport + (p->protocol == CHAOS_UDP ? offsetof(struct udp_header, checksum) :
-										     offsetof(struct tcp_header, checksum));
+	const __u32 checksum = network + p->transport +
+			       (p->protocol == CHAOS_UDP ? offsetof(struct udp_header, checksum)
+							 : offsetof(struct tcp_header, checksum));
 	struct chaos_question_key key = { .local_port = p->destination_port, .protocol = p->protocol };
 	struct chaos_question *question;
 	__u16 head[DNS_HEADER / 2], records, rcode;
@@ -161,9 +163,10 @@ static always void change_answers(struct __sk_buff *skb, const struct packet *p)
  */
 static always bool corrupt_payload(struct __sk_buff *skb, __u32 network, const struct packet *p)
 {
-	const __u32 checksum = p->protocol == CHAOS_UDP ? offsetof(struct udp_header, checksum) :
-							  offsetof(struct tcp_header, checksum);
-	const __u64 flags = p->protocol == CHAOS_UDP ? BPF_F_MARK_MANGLED_0 : 0; /* 0 is no checksum there, and stays so */
+	const __u32 checksum = p->protocol == CHAOS_UDP ? offsetof(struct udp_header, checksum)
+							: offsetof(struct tcp_header, checksum);
+	const __u64 flags =
+		p->protocol == CHAOS_UDP ? BPF_F_MARK_MANGLED_0 : 0; /* 0 is no checksum there, and stays so */
 	__u32 change = bpf_get_prandom_u32(), at = bpf_get_prandom_u32(), end = p->payload_offset + p->payload;
 	__u8 pair[2] = {}, was[2];
 	bool second;
@@ -174,7 +177,8 @@ static always bool corrupt_payload(struct __sk_buff *skb, __u32 network, const s
 	second = (at - p->transport) & 1;
 	at -= second;
 	/* The last byte of an odd number is added up with a 0 that is not there. */
-	if (bpf_skb_load_bytes(skb, network + at, pair, 1) || (at + 1 < end && bpf_skb_load_bytes(skb, network + at, pair, 2)))
+	if (bpf_skb_load_bytes(skb, network + at, pair, 1) ||
+	    (at + 1 < end && bpf_skb_load_bytes(skb, network + at, pair, 2)))
 		return false;
 	__builtin_memcpy(was, pair, sizeof(was));
 	change = change & 0xff ? change & 0xff : 0xff;
@@ -184,8 +188,8 @@ static always bool corrupt_payload(struct __sk_buff *skb, __u32 network, const s
 		pair[0] ^= change;
 	if (bpf_l4_csum_replace(skb, network + p->transport + checksum, *(__u16 *)was, *(__u16 *)pair, flags | 2))
 		return false;
-	return !(at + 1 < end ? bpf_skb_store_bytes(skb, network + at, pair, 2, 0) :
-				bpf_skb_store_bytes(skb, network + at, pair, 1, 0));
+	return !(at + 1 < end ? bpf_skb_store_bytes(skb, network + at, pair, 2, 0)
+			      : bpf_skb_store_bytes(skb, network + at, pair, 1, 0));
 }
 
 /* A packet that cannot be damaged (a later fragment) goes on as it is. */
@@ -353,7 +357,9 @@ static always bool corrupts_arriving(const struct chaos_sock *s, const struct fl
 				     struct chaos_stats *stats)
 {
 	/* The number that the socket hook will give it. */
-	const struct damage d = { .fault = CHAOS_CORRUPT, .ppm = r->corrupt_ppm, .salt = SALT_CORRUPT, .packet = s->packet + 1 };
+	const struct damage d = {
+		.fault = CHAOS_CORRUPT, .ppm = r->corrupt_ppm, .salt = SALT_CORRUPT, .packet = s->packet + 1
+	};
 
 	return touches(r, CHAOS_CORRUPT, s->side, false) && damages(&d, f, s, &s->verdict, r, stats, true);
 }
@@ -362,7 +368,8 @@ static always bool corrupts_arriving(const struct chaos_sock *s, const struct fl
  * What is to be done to a packet with payload, or one that ends the stream, which arrives at a socket: 0, MARK_RESET,
  * MARK_CORRUPT or MARK_CUT.
  */
-static always __u32 decide_arriving(struct __sk_buff *skb, struct chaos_sock *s, const struct packet *p, struct cut *cut)
+static always __u32 decide_arriving(struct __sk_buff *skb, struct chaos_sock *s, const struct packet *p,
+				    struct cut *cut)
 {
 	const struct chaos_rule *r;
 	struct chaos_stats *stats;

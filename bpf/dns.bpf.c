@@ -8,15 +8,15 @@
  */
 #include "bpf/name.bpf.h"
 
-#define TYPE_A 1
-#define TYPE_AAAA 28
-#define CLASS_IN 1
-#define POINTER 0xc0
-#define RECORD_FIXED 10 /* type, class, TTL, length */
-#define MAX_LABELS 128
-#define MAX_STEPS 256	/* records and labels of their names that are read */
+#define TYPE_A          1
+#define TYPE_AAAA       28
+#define CLASS_IN        1
+#define POINTER         0xc0
+#define RECORD_FIXED    10 /* type, class, TTL, length */
+#define MAX_LABELS      128
+#define MAX_STEPS       256 /* records and labels of their names that are read */
 #define KEPT_AT_LEAST_S 300
-#define KEPT_AT_MOST_S (24 * 3600)
+#define KEPT_AT_MOST_S  (24 * 3600)
 
 /* The next label of the question's name: the byte that holds its length becomes a dot. False at the end of the name. */
 int read_label(__u32 number)
@@ -185,7 +185,7 @@ int hear_answer(struct __sk_buff *skb)
 
 /* ---- the fault `dns` --------------------------------------------------------------------------------------------- */
 
-#define QUESTION_NS 30000000000ULL
+#define QUESTION_NS        30000000000ULL
 #define DOCKER_NAME_SERVER 0x7f00000b /* 127.0.0.11 */
 
 #define RCODE_SERVFAIL 2
@@ -274,7 +274,8 @@ static always bool changes_answer(const struct __sk_buff *skb, const struct pack
 	return p->destination_port != DNS_PORT || (sk->dst_port && sk->family == AF_INET && sk->dst_ip4 != to[3]);
 }
 
-static always bool can_answer(struct __sk_buff *skb, const struct chaos_sock *s, const struct chaos_rule *r, __u32 needed)
+static always bool can_answer(struct __sk_buff *skb, const struct chaos_sock *s, const struct chaos_rule *r,
+			      __u32 needed)
 {
 	const __u32 flags = device_flags(&s->owner, skb->ifindex);
 
@@ -306,7 +307,8 @@ static always int decide_query(struct __sk_buff *skb, const struct bpf_sock *sk,
 	if (!stats || !r || !does(r, CHAOS_DNS))
 		return 0;
 	count(&stats->seen);
-	if (!decide(b->v.rule, r, stats, CHAOS_DNS, unit_throw(r, &b->v, 0), can_answer(skb, s, r, later ? CHAOS_DEVICE_INGRESS : CHAOS_DEVICE_EGRESS)))
+	if (!decide(b->v.rule, r, stats, CHAOS_DNS, unit_throw(r, &b->v, 0),
+		    can_answer(skb, s, r, later ? CHAOS_DEVICE_INGRESS : CHAOS_DEVICE_EGRESS)))
 		return 0;
 	count(&stats->packets);
 	tell(b->v.rule, &b->f, &s->owner, &b->v, CHAOS_DNS, 0, r->dns);

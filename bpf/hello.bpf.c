@@ -6,12 +6,12 @@
  */
 #include "bpf/name.bpf.h"
 
-#define RECORD_HANDSHAKE 22
-#define CLIENT_HELLO 1
-#define RECORD_HEADER 5
-#define FIXED_PART (RECORD_HEADER + 4 + 2 + 32) /* record, handshake header, version, random */
-#define MAX_EXTENSIONS 64
-#define EXTENSION_SERVER_NAME 0
+#define RECORD_HANDSHAKE          22
+#define CLIENT_HELLO              1
+#define RECORD_HEADER             5
+#define FIXED_PART                (RECORD_HEADER + 4 + 2 + 32) /* record, handshake header, version, random */
+#define MAX_EXTENSIONS            64
+#define EXTENSION_SERVER_NAME     0
 #define EXTENSION_ENCRYPTED_HELLO 0xfe0d
 
 /* Where the extensions begin; 0: not a ClientHello. */

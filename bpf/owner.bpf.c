@@ -61,8 +61,7 @@ static always int accepted(struct sock *sk)
 	if (!s)
 		return 0;
 	current_owner(&owner);
-	if (s->known && s->owner.pid == owner.pid && s->owner.cgroup_id == owner.cgroup_id &&
-	    s->owner.uid == owner.uid)
+	if (s->known && s->owner.pid == owner.pid && s->owner.cgroup_id == owner.cgroup_id && s->owner.uid == owner.uid)
 		return 0;
 	owner.netns = s->owner.netns;
 	s->owner = owner;

@@ -312,7 +312,10 @@ static always bool has_tc(struct __sk_buff *skb, const struct chaos_sock *s)
 static always void reorder(struct __sk_buff *skb, struct packet_context *c, const struct chaos_sock *s,
 			   const struct chaos_verdict *v, const struct chaos_rule *r, struct chaos_stats *stats)
 {
-	const struct damage d = { .fault = CHAOS_REORDER, .ppm = r->reorder_ppm, .salt = SALT_REORDER, .packet = c->packet,
+	const struct damage d = { .fault = CHAOS_REORDER,
+				  .ppm = r->reorder_ppm,
+				  .salt = SALT_REORDER,
+				  .packet = c->packet,
 				  .delay_ns = r->reorder_ns };
 	__u64 now = bpf_ktime_get_ns();
 
@@ -327,15 +330,17 @@ static always void damage_leaving(struct __sk_buff *skb, struct packet_context *
 				  const struct chaos_verdict *v, const struct chaos_rule *r, struct chaos_stats *stats)
 {
 	if (c->p.payload && touches(r, CHAOS_CORRUPT, s->side, true)) {
-		const struct damage d = { .fault = CHAOS_CORRUPT, .ppm = r->corrupt_ppm, .salt = SALT_CORRUPT,
-					  .packet = c->packet };
+		const struct damage d = {
+			.fault = CHAOS_CORRUPT, .ppm = r->corrupt_ppm, .salt = SALT_CORRUPT, .packet = c->packet
+		};
 
 		if (damages(&d, &c->f, s, v, r, stats, has_tc(skb, s)))
 			add_mark(skb, MARK_CORRUPT);
 	}
 	if (touches(r, CHAOS_DUPLICATE, s->side, true)) {
-		const struct damage d = { .fault = CHAOS_DUPLICATE, .ppm = r->duplicate_ppm, .salt = SALT_DUPLICATE,
-					  .packet = c->packet };
+		const struct damage d = {
+			.fault = CHAOS_DUPLICATE, .ppm = r->duplicate_ppm, .salt = SALT_DUPLICATE, .packet = c->packet
+		};
 
 		if (damages(&d, &c->f, s, v, r, stats, has_tc(skb, s)))
 			add_mark(skb, MARK_DUPLICATE);
@@ -456,7 +461,8 @@ static always bool loses(struct __sk_buff *skb, struct packet_context *c, struct
 static always int lose_of_connection(struct __sk_buff *skb, const struct packet_context *c, const struct chaos_sock *s,
 				     const struct chaos_rule *r)
 {
-	if (does(r, CHAOS_HALF_OPEN) && r->idle_how == CHAOS_BREAK_RESET && has_tc(skb, s) && !(c->p.tcp_flags & TCP_RST)) {
+	if (does(r, CHAOS_HALF_OPEN) && r->idle_how == CHAOS_BREAK_RESET && has_tc(skb, s) &&
+	    !(c->p.tcp_flags & TCP_RST)) {
 		skb->mark = MARK | MARK_RESET;
 		return PASS;
 	}

@@ -100,34 +100,39 @@ static void describe(const struct load *load, size_t index, struct rule_plan *pl
 
 	if (faults & 1 << CHAOS_REFUSE)
 		append(m, size, "refuse: %s",
-		       load->features.has[FEATURE_SET_RETVAL] ? "the errno is set in the connect hook" :
-		       rule->fault.refuse == ETIMEDOUT	      ? "SYNs are dropped; the timeout takes about 3 s" :
-		       rule->fault.refuse == EPERM	      ? "the connect hook says no" :
-								"the connect hook rewrites the destination");
+		       load->features.has[FEATURE_SET_RETVAL] ? "the errno is set in the connect hook"
+		       : rule->fault.refuse == ETIMEDOUT      ? "SYNs are dropped; the timeout takes about 3 s"
+		       : rule->fault.refuse == EPERM          ? "the connect hook says no"
+							      : "the connect hook rewrites the destination");
 	if (faults & 1 << CHAOS_DROP)
-		append(m, size, "%sdrop: arriving packets at the socket, leaving ones by a %s program", m[0] ? "; " : "",
-		       tcx ? "TCX" : "clsact");
+		append(m, size, "%sdrop: arriving packets at the socket, leaving ones by a %s program",
+		       m[0] ? "; " : "", tcx ? "TCX" : "clsact");
 	if (faults & 1 << CHAOS_ACCEPT_SILENCE)
-		append(m, size, "%saccept-silence: arriving payload at the socket, leaving payload by a %s program", m[0] ? "; " : "",
-		       tcx ? "TCX" : "clsact");
+		append(m, size, "%saccept-silence: arriving payload at the socket, leaving payload by a %s program",
+		       m[0] ? "; " : "", tcx ? "TCX" : "clsact");
 	if (faults & 1 << CHAOS_BREAK_AFTER)
-		append(m, size, "%sbreak-after: arriving packets are cut by a %s program", m[0] ? "; " : "", tcx ? "TCX" : "clsact");
-	if (faults & 1 << CHAOS_HALF_OPEN)
-		append(m, size, "%shalf-open: arriving packets at the socket, leaving ones by a %s program", m[0] ? "; " : "",
+		append(m, size, "%sbreak-after: arriving packets are cut by a %s program", m[0] ? "; " : "",
 		       tcx ? "TCX" : "clsact");
+	if (faults & 1 << CHAOS_HALF_OPEN)
+		append(m, size, "%shalf-open: arriving packets at the socket, leaving ones by a %s program",
+		       m[0] ? "; " : "", tcx ? "TCX" : "clsact");
 	if (faults & 1 << CHAOS_TLS_STALL)
 		append(m, size, "%stls-stall: the ClientHello at the %s", m[0] ? "; " : "",
-		       rule->match.side == CHAOS_SIDE_SERVER ? "socket" : tcx ? "device by a TCX program" : "device by a clsact program");
+		       rule->match.side == CHAOS_SIDE_SERVER ? "socket"
+		       : tcx                                 ? "device by a TCX program"
+							     : "device by a clsact program");
 	if (faults & 1 << CHAOS_DNS)
-		append(m, size, "dns: %s", rule->fault.dns == CHAOS_DNS_TIMEOUT ?
-		       "the question is lost where it leaves" :
-		       "a tc program makes the question its own answer; over TCP it changes the answer that comes");
+		append(m, size, "dns: %s",
+		       rule->fault.dns == CHAOS_DNS_TIMEOUT ? "the question is lost where it leaves"
+							    : "a tc program makes the question its own answer; over "
+							      "TCP it changes the answer that comes");
 	if (faults & 1 << CHAOS_RESET)
 		append(m, size, "%sreset: a packet is turned into a RST by a %s program", m[0] ? "; " : "",
 		       tcx ? "TCX" : "clsact");
 	if (faults & 1 << CHAOS_DELAY)
 		append(m, size, "%sdelay: %s, held by an fq queue", m[0] ? "; " : "",
-		       rule->per == CHAOS_PER_PACKET ? "each packet is stamped" : "the first packet of a request is stamped");
+		       rule->per == CHAOS_PER_PACKET ? "each packet is stamped"
+						     : "the first packet of a request is stamped");
 	if (faults & 1 << CHAOS_DUPLICATE)
 		append(m, size, "%sduplicate: a %s program sends a copy", m[0] ? "; " : "", tcx ? "TCX" : "clsact");
 	if (faults & 1 << CHAOS_CORRUPT)
@@ -198,7 +203,9 @@ static void add_notes(const struct load *load, size_t index, struct rule_plan *p
 			 : m->container.text ? m->container.text
 					     : m->pod.text);
 	if (unresolved_name(rule))
-		add_note(plan, "host '%s' has no address now: load needs --wait, and takes it up when some process asks for it",
+		add_note(plan,
+			 "host '%s' has no address now: load needs --wait, and takes it up when some process asks for "
+			 "it",
 			 unresolved_name(rule));
 	if ((m->pid || target_may_come(rule)) && !has[FEATURE_FORK_HOOK])
 		add_note(plan, "children and cgroups that are born later are not seen on this kernel");
@@ -210,13 +217,16 @@ static void add_notes(const struct load *load, size_t index, struct rule_plan *p
 	if (rule->fault.faults & 1 << CHAOS_CORRUPT && m->protocols & 1 << CHAOS_UDP && m->directions == CHAOS_BOTH)
 		add_note(plan, "of UDP only what leaves is damaged");
 	if (m->endpoint.names_count && rule->fault.faults & 1 << CHAOS_REFUSE)
-		add_note(plan, "refuse happens before TLS tells the host's name: it goes by what DNS said of the address");
+		add_note(plan,
+			 "refuse happens before TLS tells the host's name: it goes by what DNS said of the address");
 	if (m->resolver)
-		add_note(plan, "what this machine's resolver (systemd-resolved, nscd, dnsmasq, ...) asks is hit whoever asked it; "
+		add_note(plan, "what this machine's resolver (systemd-resolved, nscd, dnsmasq, ...) asks is hit "
+			       "whoever asked it; "
 			       "what it has cached it still knows");
 	else if (rule->fault.faults & 1 << CHAOS_DNS)
-		add_note(plan, "only questions that its processes send themselves: with nss-resolve or nscd a resolver sends "
-			       "them for everybody; 'resolver: true' hits those, too");
+		add_note(plan,
+			 "only questions that its processes send themselves: with nss-resolve or nscd a resolver sends "
+			 "them for everybody; 'resolver: true' hits those, too");
 	else if (m->endpoint.names_count && m->protocols & 1 << CHAOS_UDP)
 		add_note(plan, "QUIC (UDP 443) is known by its address, not by its name");
 	if (load->options.only_cgroup && (target_may_come(rule) || m->pid))

@@ -79,7 +79,8 @@ static const char *mechanism(const struct features *features, enum chaos_fault f
 		return features->has[FEATURE_TCX] ? "a tc program (tcx) makes a question its own answer"
 						  : "a tc program (clsact) makes a question its own answer";
 	case CHAOS_DUPLICATE:
-		return features->has[FEATURE_TCX] ? "a tc program (tcx) sends a copy" : "a tc program (clsact) sends a copy";
+		return features->has[FEATURE_TCX] ? "a tc program (tcx) sends a copy"
+						  : "a tc program (clsact) sends a copy";
 	case CHAOS_CORRUPT:
 		return features->has[FEATURE_TCX] ? "a tc program (tcx) changes a byte of the payload"
 						  : "a tc program (clsact) changes a byte of the payload";

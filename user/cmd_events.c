@@ -142,7 +142,8 @@ static void what_text(char *out, size_t size, const struct chaos_event *event)
 		snprintf(out, size, "connection forgotten");
 		break;
 	case CHAOS_DNS:
-		snprintf(out, size, event->error == CHAOS_DNS_TIMEOUT ? "question for a name lost" : "question for a name: %s",
+		snprintf(out, size,
+			 event->error == CHAOS_DNS_TIMEOUT ? "question for a name lost" : "question for a name: %s",
 			 (unsigned int)event->error < CHAOS_DNS_COUNT ? dns_names[event->error] : "?");
 		break;
 	case CHAOS_BREAK_AFTER:

@@ -12,8 +12,8 @@ static void narrow_to_kernel(struct rules *rules, const struct features *f)
 	for (size_t i = 0; i < rules->count; i++) {
 		struct rule *rule = &rules->rules[i];
 
-		if (rule->fault.faults & 1 << CHAOS_REFUSE && !f->has[FEATURE_SET_RETVAL] && rule->fault.refuse != EPERM &&
-		    rule->match.protocols & 1 << CHAOS_TCP)
+		if (rule->fault.faults & 1 << CHAOS_REFUSE && !f->has[FEATURE_SET_RETVAL] &&
+		    rule->fault.refuse != EPERM && rule->match.protocols & 1 << CHAOS_TCP)
 			rule->match.protocols = 1 << CHAOS_TCP;
 	}
 }

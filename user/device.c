@@ -26,7 +26,8 @@ static void read_link(const struct nlmsghdr *message, struct device *device, uns
 	device->ifindex = link->ifi_index;
 	device->flags = link->ifi_flags;
 	device->type = link->ifi_type;
-	mnl_attr_for_each(attr, message, sizeof(*link)) {
+	mnl_attr_for_each(attr, message, sizeof(*link))
+	{
 		switch (mnl_attr_get_type(attr)) {
 		case IFLA_IFNAME:
 			snprintf(device->name, sizeof(device->name), "%s", mnl_attr_get_str(attr));
@@ -154,9 +155,8 @@ static unsigned int route_device(const struct nlmsghdr *message)
 
 	if (route->rtm_type == RTN_UNREACHABLE || route->rtm_type == RTN_BLACKHOLE || route->rtm_type == RTN_PROHIBIT)
 		return 0;
-	mnl_attr_for_each(attr, message, sizeof(*route))
-		if (mnl_attr_get_type(attr) == RTA_OIF)
-			return mnl_attr_get_u32(attr);
+	mnl_attr_for_each(attr, message,
+			  sizeof(*route)) if (mnl_attr_get_type(attr) == RTA_OIF) return mnl_attr_get_u32(attr);
 	return 0;
 }
 
@@ -205,7 +205,7 @@ struct preparation {
 	struct device_result *result;
 	struct error *err;
 	struct qdisc_tree before; /* without fq only the length of the queue */
-	bool replaced;		  /* the root queue: `before` is to come back if something else fails */
+	bool replaced;            /* the root queue: `before` is to come back if something else fails */
 	bool clsact_made;
 	bool filtered;
 };
@@ -229,8 +229,10 @@ static int cannot_replace(const struct netns *netns, const struct device *device
 	error_set(err, code, code == -EOPNOTSUPP ? EXIT_CANNOT : EXIT_FAILED,
 		  "device %s in namespace %s has %s; chaosbpf would not be able to bring it back exactly", device->name,
 		  netns->name, why);
-	error_hint(err, "take it away yourself (tc qdisc del dev %s root) and configure it again afterwards, or leave "
-			"out delays on this device", device->name);
+	error_hint(err,
+		   "take it away yourself (tc qdisc del dev %s root) and configure it again afterwards, or leave "
+		   "out delays on this device",
+		   device->name);
 	return code;
 }
 
@@ -334,9 +336,10 @@ static int need_clsact(struct preparation *prep, enum tcprog_side side)
 		return append(&prep->nl, prep->device, JOURNAL_CLSACT, false, &prep->before, prep->err);
 	}
 	if (clsact.kind[0]) {
-		error_set(prep->err, -EOPNOTSUPP, EXIT_CANNOT,
-			  "device %s in namespace %s has a queue of kind '%s', which leaves no way to see packets leave",
-			  prep->device->name, prep->netns->name, clsact.kind);
+		error_set(
+			prep->err, -EOPNOTSUPP, EXIT_CANNOT,
+			"device %s in namespace %s has a queue of kind '%s', which leaves no way to see packets leave",
+			prep->device->name, prep->netns->name, clsact.kind);
 		error_hint(prep->err, "replace it by clsact, or use a kernel with TCX (Linux 6.6)");
 		return -EOPNOTSUPP;
 	}
@@ -426,7 +429,11 @@ int device_prepare(const struct netns *netns, const struct device *device, const
 		   struct device_result *result, struct error *err)
 {
 	struct preparation prep = {
-		.netns = netns, .device = device, .wish = wish, .result = result, .err = err,
+		.netns = netns,
+		.device = device,
+		.wish = wish,
+		.result = result,
+		.err = err,
 	};
 	int ret;
 
@@ -520,9 +527,9 @@ void device_journal_close(void)
 struct sweep {
 	struct journal journal;
 	uint32_t generation, keep; /* of filters: those to delete (0: any), those to spare (0: none) */
-	bool queues;		   /* bring the root queues back, too */
-	bool append;		   /* the journal is not written anew at the end: append what changed */
-	struct error *err;	   /* of the first failure */
+	bool queues;               /* bring the root queues back, too */
+	bool append;               /* the journal is not written anew at the end: append what changed */
+	struct error *err;         /* of the first failure */
 	int first;
 };
 

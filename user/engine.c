@@ -18,7 +18,7 @@
 
 #define ACCEPT_ARGS_SINCE_6_10 2
 #define SPARE_SETS             1024 /* combinations of rules that come with cgroups */
-#define SPARE_INTERVALS 16 /* the schedule is made anew right before arming, and may then have some more */
+#define SPARE_INTERVALS        16   /* the schedule is made anew right before arming, and may then have some more */
 
 /* ---- what this load needs -------------------------------------------------------------------------------------- */
 
@@ -160,12 +160,12 @@ static int put_array(const struct bpf_map *map, const void *values, size_t size,
 	return err;
 }
 
-#define PUT_PAIRS(map, pairs, count)                                                                                   \
-	({                                                                                                             \
-		int err_ = 0;                                                                                          \
-		for (size_t i_ = 0; !err_ && i_ < (count); i_++)                                                       \
-			err_ = put(map, &(pairs)[i_].key, &(pairs)[i_].set);                                           \
-		err_;                                                                                                  \
+#define PUT_PAIRS(map, pairs, count)                                         \
+	({                                                                   \
+		int err_ = 0;                                                \
+		for (size_t i_ = 0; !err_ && i_ < (count); i_++)             \
+			err_ = put(map, &(pairs)[i_].key, &(pairs)[i_].set); \
+		err_;                                                        \
 	})
 
 static int put_resolvers(const struct bpf_map *map, const char *const *names)
@@ -233,7 +233,9 @@ static int fill_maps(struct chaos *skel, const struct tables *t, const struct sc
 		err = put(skel->maps.chaos_resolved, &t->resolved[i].key, &t->resolved[i].number);
 	if (!err && t->patterns_count) {
 		err = put(skel->maps.chaos_patterns, &zero, &t->patterns);
-		err = err ?: put_array(skel->maps.chaos_pat_sets, t->pattern_sets, sizeof(uint32_t), CHAOS_MAX_PATTERNS);
+		err = err
+			      ?: put_array(skel->maps.chaos_pat_sets, t->pattern_sets, sizeof(uint32_t),
+					   CHAOS_MAX_PATTERNS);
 	}
 	return err;
 }
@@ -247,9 +249,11 @@ static int reuse(struct bpf_map *map, int fd)
 
 static int explain_load(int code, struct error *err)
 {
-	error_set(err, code, code == -EPERM ? EXIT_CANNOT : EXIT_FAILED, "cannot load the BPF programs: %s", strerror(-code));
+	error_set(err, code, code == -EPERM ? EXIT_CANNOT : EXIT_FAILED, "cannot load the BPF programs: %s",
+		  strerror(-code));
 	if (code == -EPERM)
-		error_hint(err, "needs root (CAP_BPF, CAP_NET_ADMIN, CAP_SYS_ADMIN) and a kernel that is not locked down");
+		error_hint(err,
+			   "needs root (CAP_BPF, CAP_NET_ADMIN, CAP_SYS_ADMIN) and a kernel that is not locked down");
 	else
 		error_hint(err, "with --verbose the kernel's own words are shown");
 	return code;
@@ -344,7 +348,7 @@ int engine_attach(struct engine *engine, const char *cgroup2_mount, struct error
 
 	if (cgroup < 0)
 		return error_set(err, -errno, EXIT_FAILED, "cannot open %s: %s", cgroup2_mount, strerror(errno));
-	bpf_object__for_each_program(prog, engine->skel->obj) {
+	bpf_object__for_each_program (prog, engine->skel->obj) {
 		if (!bpf_program__autoload(prog) || bpf_program__type(prog) == BPF_PROG_TYPE_SCHED_CLS)
 			continue;
 		ret = attach(engine, prog, cgroup, err);
@@ -362,7 +366,7 @@ int engine_pin(struct engine *engine, const char *dir, bool maps_only, struct er
 	int ret = 0;
 
 	snprintf(engine->pin_dir, sizeof(engine->pin_dir), "%s", dir);
-	bpf_object__for_each_map(map, engine->skel->obj) {
+	bpf_object__for_each_map (map, engine->skel->obj) {
 		if (map == engine->skel->maps.chaos_control || map == engine->skel->maps.chaos_sock)
 			continue;
 		if (bpf_map__is_internal(map))
@@ -387,7 +391,8 @@ int engine_fill_pids(struct engine *engine, const struct tables *tables, struct 
 {
 	int ret = PUT_PAIRS(engine->skel->maps.chaos_pids, tables->pids, tables->pids_count);
 
-	return ret ? error_set(err, ret, EXIT_FAILED, "cannot write the processes of the rules: %s", strerror(-ret)) : 0;
+	return ret ? error_set(err, ret, EXIT_FAILED, "cannot write the processes of the rules: %s", strerror(-ret))
+		   : 0;
 }
 
 int engine_reschedule(struct engine *engine, const struct tables *tables, const struct schedule *schedule,
@@ -402,34 +407,34 @@ int engine_reschedule(struct engine *engine, const struct tables *tables, const 
 }
 
 /* Dumps a hash map into an array of pairs; entries that come and go meanwhile may be missed. */
-#define GET_PAIRS(map, pairs, count)                                                                                   \
-	({                                                                                                             \
-		int fd_ = bpf_map__fd(map), err_ = 0;                                                                  \
-		size_t found_ = 0, room_ = (count) + 64;                                                               \
-		typeof(pairs) list_ = calloc(room_, sizeof(*list_)), more_;                                            \
-		void *last_ = NULL;                                                                                    \
-		while (list_ && bpf_map_get_next_key(fd_, last_, &list_[found_].key) == 0) {                           \
-			last_ = &list_[found_].key;                                                                    \
-			if (bpf_map_lookup_elem(fd_, last_, &list_[found_].set))                                       \
-				list_[found_].set = 0;                                                                 \
-			if (++found_ < room_)                                                                          \
-				continue;                                                                              \
-			room_ *= 2;                                                                                    \
-			more_ = realloc(list_, room_ * sizeof(*list_));                                                \
-			if (!more_)                                                                                    \
-				break;                                                                                 \
-			list_ = more_;                                                                                 \
-			memset(list_ + found_, 0, (room_ - found_) * sizeof(*list_));                                  \
-			last_ = &list_[found_ - 1].key;                                                                \
-		}                                                                                                      \
-		if (list_) {                                                                                           \
-			free(pairs);                                                                                   \
-			(pairs) = list_;                                                                               \
-			(count) = found_;                                                                              \
-		} else {                                                                                               \
-			err_ = -ENOMEM;                                                                                \
-		}                                                                                                      \
-		err_;                                                                                                  \
+#define GET_PAIRS(map, pairs, count)                                                         \
+	({                                                                                   \
+		int fd_ = bpf_map__fd(map), err_ = 0;                                        \
+		size_t found_ = 0, room_ = (count) + 64;                                     \
+		typeof(pairs) list_ = calloc(room_, sizeof(*list_)), more_;                  \
+		void *last_ = NULL;                                                          \
+		while (list_ && bpf_map_get_next_key(fd_, last_, &list_[found_].key) == 0) { \
+			last_ = &list_[found_].key;                                          \
+			if (bpf_map_lookup_elem(fd_, last_, &list_[found_].set))             \
+				list_[found_].set = 0;                                       \
+			if (++found_ < room_)                                                \
+				continue;                                                    \
+			room_ *= 2;                                                          \
+			more_ = realloc(list_, room_ * sizeof(*list_));                      \
+			if (!more_)                                                          \
+				break;                                                       \
+			list_ = more_;                                                       \
+			memset(list_ + found_, 0, (room_ - found_) * sizeof(*list_));        \
+			last_ = &list_[found_ - 1].key;                                      \
+		}                                                                            \
+		if (list_) {                                                                 \
+			free(pairs);                                                         \
+			(pairs) = list_;                                                     \
+			(count) = found_;                                                    \
+		} else {                                                                     \
+			err_ = -ENOMEM;                                                      \
+		}                                                                            \
+		err_;                                                                        \
 	})
 
 int engine_follow(const struct engine *engine, struct tables *t)

@@ -91,7 +91,9 @@ int events_read(bool follow, int wake_fd, event_fn fn, void *arg, struct error *
 		eventlog_open(record.generation, false, &log);
 	r.fd = open(STORE_EVENTS, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (r.fd < 0) {
-		ret = errno == ENOENT ? 0 : error_set(err, -errno, EXIT_FAILED, "cannot open " STORE_EVENTS ": %s", strerror(errno));
+		ret = errno == ENOENT ? 0
+				      : error_set(err, -errno, EXIT_FAILED, "cannot open " STORE_EVENTS ": %s",
+						  strerror(errno));
 		goto out;
 	}
 	for (;;) {

@@ -56,8 +56,7 @@ static void flush(struct mover *m)
 	if (end < 0)
 		return;
 	end -= end % sizeof(struct chaos_event); /* a torn record of somebody who was killed */
-	if (end / sizeof(struct chaos_event) >= EVENTS_MAX ||
-	    pwrite(m->log->fd, data, size, end) != (ssize_t)size)
+	if (end / sizeof(struct chaos_event) >= EVENTS_MAX || pwrite(m->log->fd, data, size, end) != (ssize_t)size)
 		count_dropped(size / sizeof(struct chaos_event));
 }
 

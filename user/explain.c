@@ -193,7 +193,8 @@ static void say_whom(struct sentence *s, const struct match *match)
 static void say_where(struct sentence *s, const struct match *match)
 {
 	const struct endpoint *endpoint = &match->endpoint;
-	bool named = endpoint->name[0], hosts = endpoint->hosts_count + endpoint->names_count, ports = endpoint->ports_count;
+	bool named = endpoint->name[0], hosts = endpoint->hosts_count + endpoint->names_count,
+	     ports = endpoint->ports_count;
 
 	if (named)
 		say(s, "%s (", endpoint->name);
@@ -334,16 +335,17 @@ static void say_damage(struct sentence *s, const struct rule *rule, enum chaos_f
 {
 	const struct match *match = &rule->match;
 	const bool client = match->side == CHAOS_SIDE_CLIENT;
-	uint32_t ppm = fault == CHAOS_DUPLICATE ? rule->fault.duplicate_ppm :
-		       fault == CHAOS_CORRUPT	? rule->fault.corrupt_ppm :
-						  rule->fault.reorder_ppm;
+	uint32_t ppm = fault == CHAOS_DUPLICATE ? rule->fault.duplicate_ppm
+		       : fault == CHAOS_CORRUPT ? rule->fault.corrupt_ppm
+						: rule->fault.reorder_ppm;
 
 	say(s, "have ");
 	if (ppm < ALL_PPM)
 		say_percent(s, ppm);
 	say(s, ppm < ALL_PPM ? " of their packets" : "all packets");
 	if (fault != CHAOS_CORRUPT || match->directions != CHAOS_BOTH)
-		say(s, " towards the %s", (fault == CHAOS_CORRUPT ? match->directions == CHAOS_REQUEST : client) ? "server" : "client");
+		say(s, " towards the %s",
+		    (fault == CHAOS_CORRUPT ? match->directions == CHAOS_REQUEST : client) ? "server" : "client");
 	if (fault == CHAOS_DUPLICATE)
 		say(s, " sent twice");
 	else if (fault == CHAOS_CORRUPT)
@@ -436,15 +438,17 @@ static void say_break(struct sentence *s, const struct rule *rule)
 	else if (rule->fault.break_chunks)
 		say(s, "%u chunk%s", rule->fault.break_chunks, rule->fault.break_chunks == 1 ? "" : "s");
 	else
-		say(s, "%llu byte%s", (unsigned long long)rule->fault.break_bytes, rule->fault.break_bytes == 1 ? "" : "s");
+		say(s, "%llu byte%s", (unsigned long long)rule->fault.break_bytes,
+		    rule->fault.break_bytes == 1 ? "" : "s");
 	say(s, rule->per == CHAOS_PER_REQUEST ? " of each response" : " of what the server says");
 }
 
 /* "connections from ... lose 5 % of their packets and take 2 s longer for each request" */
 static void say_connections(struct sentence *s, const struct rule *rule)
 {
-	static const enum chaos_fault order[] = { CHAOS_DROP,    CHAOS_DELAY,	  CHAOS_REFUSE,	 CHAOS_RESET,	  CHAOS_ACCEPT_SILENCE, CHAOS_TLS_STALL,
-						  CHAOS_CORRUPT, CHAOS_DUPLICATE, CHAOS_REORDER, CHAOS_HALF_OPEN, CHAOS_RATE,		CHAOS_TOKENS,
+	static const enum chaos_fault order[] = { CHAOS_DROP,           CHAOS_DELAY,     CHAOS_REFUSE,  CHAOS_RESET,
+						  CHAOS_ACCEPT_SILENCE, CHAOS_TLS_STALL, CHAOS_CORRUPT, CHAOS_DUPLICATE,
+						  CHAOS_REORDER,        CHAOS_HALF_OPEN, CHAOS_RATE,    CHAOS_TOKENS,
 						  CHAOS_BREAK_AFTER };
 	const size_t orders = sizeof(order) / sizeof(order[0]);
 	size_t count = (size_t)__builtin_popcount(rule->fault.faults), said = 0;
@@ -475,7 +479,8 @@ static void say_connections(struct sentence *s, const struct rule *rule)
 			say(s, "are forgotten after ");
 			say_duration(s, rule->fault.idle_ns);
 			say(s, " without a packet, and %s",
-			    rule->fault.idle_how == CHAOS_BREAK_RESET ? "reset when they are used again" : "lose all that follows");
+			    rule->fault.idle_how == CHAOS_BREAK_RESET ? "reset when they are used again"
+								      : "lose all that follows");
 		} else if (order[i] == CHAOS_RESET) {
 			say_reset(s, rule);
 		} else if (1 << order[i] & CHAOS_PACING) {
@@ -503,7 +508,8 @@ static bool has_packet_dice(const struct rule *rule)
 
 	return (HAS(rule, CHAOS_DROP) && !f->drop_all && f->loss != CHAOS_LOSS_EVERY) ||
 	       (HAS(rule, CHAOS_DUPLICATE) && f->duplicate_ppm < ALL_PPM) ||
-	       (HAS(rule, CHAOS_CORRUPT) && f->corrupt_ppm < ALL_PPM) || (HAS(rule, CHAOS_REORDER) && f->reorder_ppm < ALL_PPM);
+	       (HAS(rule, CHAOS_CORRUPT) && f->corrupt_ppm < ALL_PPM) ||
+	       (HAS(rule, CHAOS_REORDER) && f->reorder_ppm < ALL_PPM);
 }
 
 /* A seed matters where there are dice. */

@@ -18,18 +18,19 @@
 #include "user/qdisc.h"
 #include "user/target.h"
 
-#define TABLE(name, ...)                                                                                               \
-	const char *const name[] = { __VA_ARGS__ };                                                                    \
+#define TABLE(name, ...)                            \
+	const char *const name[] = { __VA_ARGS__ }; \
 	_Static_assert(sizeof(name) / sizeof(name[0]) == FEATURE_COUNT, #name " must have every feature")
 
 TABLE(feature_names, "bpf", "btf", "cgroup2", "ringbuf", "fork-hook", "set-retval", "tcx", "fq", "accept-hook",
       "pidfd-getfd");
 TABLE(feature_uses, "everything", "everything", "everything", "events, and news of namespaces that appear later",
-      "children of a named pid, cgroups made later", "refuse with any errno", "drop and reset at devices",
-      "delay", "the owner of an accepted connection", "connections older than the load");
+      "children of a named pid, cgroups made later", "refuse with any errno", "drop and reset at devices", "delay",
+      "the owner of an accepted connection", "connections older than the load");
 TABLE(feature_fallbacks, NULL, NULL, NULL, NULL, "rules with pid or cgroup see only what exists at load",
       "a rewritten destination: TCP only, and a timeout takes 3 s", "clsact filters", "delay is refused",
-      "accepted connections belong to whoever opened the listener", "old connections are known by cgroup and user only");
+      "accepted connections belong to whoever opened the listener",
+      "old connections are known by cgroup and user only");
 
 struct probe_result {
 	bool ok;
@@ -61,7 +62,7 @@ static struct probe_result probe_bpf(void)
 {
 	const struct bpf_insn insns[] = {
 		{ .code = 0xb7, .dst_reg = 0, .imm = 1 }, /* r0 = 1 */
-		{ .code = 0x95 },			  /* exit */
+		{ .code = 0x95 },                         /* exit */
 	};
 
 	return result_of(load_insns(BPF_PROG_TYPE_CGROUP_SKB, BPF_CGROUP_INET_EGRESS, insns, 2));
@@ -70,7 +71,7 @@ static struct probe_result probe_bpf(void)
 static struct probe_result probe_set_retval(void)
 {
 	const struct bpf_insn insns[] = {
-		{ .code = 0xb7, .dst_reg = 1, .imm = -111 },		/* r1 = -ECONNREFUSED */
+		{ .code = 0xb7, .dst_reg = 1, .imm = -111 }, /* r1 = -ECONNREFUSED */
 		{ .code = 0x85, .imm = 187 /* bpf_set_retval */ },
 		{ .code = 0xb7, .dst_reg = 0, .imm = 0 },
 		{ .code = 0x95 },

@@ -46,15 +46,21 @@ static const struct {
 static const struct {
 	const char *word, *bare, *example;
 } faults[] = {
-	{ "drop", "true", "drop=5%" },        { "delay", NULL, "delay=5s" },
-	{ "jitter", NULL, "jitter=500ms" },   { "distribution", NULL, "distribution=normal" },
-	{ "refuse", NULL, "refuse=refused" }, { "reset", "true", "reset" },
+	{ "drop", "true", "drop=5%" },
+	{ "delay", NULL, "delay=5s" },
+	{ "jitter", NULL, "jitter=500ms" },
+	{ "distribution", NULL, "distribution=normal" },
+	{ "refuse", NULL, "refuse=refused" },
+	{ "reset", "true", "reset" },
 	{ "accept-silence", "true", "accept-silence" },
 	{ "tls-stall", "true", "tls-stall" },
-	{ "duplicate", "true", "duplicate=5%" }, { "corrupt", "true", "corrupt=2%" },
+	{ "duplicate", "true", "duplicate=5%" },
+	{ "corrupt", "true", "corrupt=2%" },
 	{ "reorder", "true", "reorder=10%" },
 	{ "half-open", NULL, "half-open=2m" },
-	{ "rate", NULL, "rate=1mbit" },         { "tokens", NULL, "tokens=5/s" }, { "dns", NULL, "dns=nxdomain" },
+	{ "rate", NULL, "rate=1mbit" },
+	{ "tokens", NULL, "tokens=5/s" },
+	{ "dns", NULL, "dns=nxdomain" },
 	{ "break-after", NULL, "break-after=4KiB" },
 };
 #define FAULT_WORDS (sizeof(faults) / sizeof(faults[0]))
@@ -437,7 +443,8 @@ static int unknown_fault(const char *word, struct error *err)
 	if (near)
 		error_hint(err, "did you mean '%s'?", near);
 	else
-		error_hint(err, "faults are drop, delay, jitter, distribution, refuse, reset, accept-silence, tls-stall, duplicate, "
+		error_hint(err, "faults are drop, delay, jitter, distribution, refuse, reset, accept-silence, "
+				"tls-stall, duplicate, "
 				"corrupt, reorder, half-open, rate, tokens, dns and break-after, as in delay=5s");
 	return -EINVAL;
 }
@@ -485,7 +492,8 @@ static int write_parts(struct writer *w, const char *path, size_t path_len, cons
 			if (is_repeated(inject, i, text, path_len + len + 1))
 				return given_twice(w, text);
 			if (!key[len])
-				return error_set(w->err, -EINVAL, EXIT_USAGE, "%s needs a value, as in %s=5", text, text);
+				return error_set(w->err, -EINVAL, EXIT_USAGE, "%s needs a value, as in %s=5", text,
+						 text);
 			rc = write_key(w, indent, name, key + len + 1, fault, false);
 		} else if (!is_repeated(inject, i, text, path_len + len + 1)) {
 			begin_line(w, fault);

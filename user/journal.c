@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 /* A record takes some 300 bytes, so this is thousands of devices. */
-#define MAX_SIZE (4 * 1024 * 1024)
+#define MAX_SIZE      (4 * 1024 * 1024)
 #define LOCK_ATTEMPTS 200 /* a millisecond apart */
 
 static const char *const kind_name[] = { [JOURNAL_QDISC] = "qdisc", [JOURNAL_CLSACT] = "clsact" };
@@ -190,8 +190,8 @@ static void print_record(FILE *out, const struct journal_record *record)
 {
 	size_t i;
 
-	fprintf(out, "%s netns=%" PRIu64 " cookie=%" PRIu64 " ifindex=%u name=%s", kind_name[record->kind], record->netns,
-		record->cookie, record->ifindex, record->name);
+	fprintf(out, "%s netns=%" PRIu64 " cookie=%" PRIu64 " ifindex=%u name=%s", kind_name[record->kind],
+		record->netns, record->cookie, record->ifindex, record->name);
 	fprintf(out, " txqlen=%u", record->tree.tx_queue_len);
 	if (record->kind == JOURNAL_CLSACT) {
 		fprintf(out, " made=%d", record->made);
@@ -327,8 +327,8 @@ static int shrink(void)
 	for (i = 0; i < journal.count; i++) {
 		struct journal_record *record = &journal.records[i];
 
-		record->settled = record != journal_find(&journal, record->kind, record->netns, record->cookie,
-							 record->ifindex);
+		record->settled =
+			record != journal_find(&journal, record->kind, record->netns, record->cookie, record->ifindex);
 	}
 	ret = journal_forget(open_journal.path, &journal, &err);
 	journal_free(&journal);

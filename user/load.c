@@ -246,8 +246,8 @@ static int start(struct load *load, const struct store_record *old, struct load_
 	return 0;
 }
 
-int load_start(struct rules *rules, const struct load_options *options, struct load **load,
-	       struct load_result *result, struct error *err)
+int load_start(struct rules *rules, const struct load_options *options, struct load **load, struct load_result *result,
+	       struct error *err)
 {
 	struct load *l = calloc(1, sizeof(*l));
 	struct store_record old = { 0 };
@@ -268,8 +268,8 @@ int load_start(struct rules *rules, const struct load_options *options, struct l
 	if (store_read_record(&old, &ignored))
 		memset(&old, 0, sizeof(old));
 	if (process_id_alive(&old.owner)) {
-		ret = error_set(err, -EBUSY, EXIT_FAILED, "process %d runs `chaosbpf %s`, and its rules would end", old.owner.pid,
-				old.command);
+		ret = error_set(err, -EBUSY, EXIT_FAILED, "process %d runs `chaosbpf %s`, and its rules would end",
+				old.owner.pid, old.command);
 		error_hint(err, "wait for it, or end it with `chaosbpf stop`");
 		goto out;
 	}

@@ -15,7 +15,7 @@
 #include "user/process_id.h"
 #include "user/store.h"
 
-#define LOCK STORE_RUN "/lock"
+#define LOCK    STORE_RUN "/lock"
 #define LOADING " loading" /* behind the holder's number in the lock file */
 
 static int held_lock = -1;

@@ -7,12 +7,12 @@
 
 #include "bpf/chaos.h"
 
-#define TABLE(name, count, ...)                                                                                        \
-	const char *const name[] = { __VA_ARGS__, NULL };                                                              \
+#define TABLE(name, count, ...)                           \
+	const char *const name[] = { __VA_ARGS__, NULL }; \
 	_Static_assert(sizeof(name) / sizeof(name[0]) == (count) + 1, #name " must name every value")
 
-TABLE(fault_names, CHAOS_FAULT_COUNT, "drop", "delay", "refuse", "reset", "accept-silence", "tls-stall", "duplicate", "corrupt",
-      "reorder", "half-open", "rate", "tokens", "dns", "break-after");
+TABLE(fault_names, CHAOS_FAULT_COUNT, "drop", "delay", "refuse", "reset", "accept-silence", "tls-stall", "duplicate",
+      "corrupt", "reorder", "half-open", "rate", "tokens", "dns", "break-after");
 TABLE(dns_names, CHAOS_DNS_COUNT, "nxdomain", "servfail", "timeout", "empty");
 TABLE(per_names, CHAOS_PER_COUNT, "connection", "packet", "request");
 TABLE(break_how_names, CHAOS_BREAK_HOW_COUNT, "reset", "close", "stall");

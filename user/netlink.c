@@ -10,7 +10,7 @@
 
 #include "user/linux_compat.h"
 
-#define RECEIVE_SIZE (256 * 1024)
+#define RECEIVE_SIZE  (256 * 1024)
 #define DUMP_ATTEMPTS 10
 
 static int open_here(void *arg)

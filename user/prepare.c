@@ -11,7 +11,7 @@
 
 #include <bpf/bpf.h>
 
-#define MAX_ROUTES 64		       /* above so many addresses every device is prepared, instead of asking for each */
+#define MAX_ROUTES        64 /* above so many addresses every device is prepared, instead of asking for each */
 #define HORIZON_MARGIN_NS 10000000000ULL
 
 uint64_t rules_longest_delay(const struct rules *rules)
@@ -63,8 +63,7 @@ static bool routes_can_be_asked(const struct rule *rule)
 {
 	const struct endpoint *e = &rule->match.endpoint;
 
-	if (rule->match.side != CHAOS_SIDE_CLIENT || !e->hosts_count || e->hosts_count > MAX_ROUTES ||
-	    e->names_count)
+	if (rule->match.side != CHAOS_SIDE_CLIENT || !e->hosts_count || e->hosts_count > MAX_ROUTES || e->names_count)
 		return false;
 	for (size_t i = 0; i < e->hosts_count; i++) {
 		if (e->hosts[i].prefix_len != 128)
@@ -212,8 +211,8 @@ static int tell_programs(struct prepare *p, const struct prepared_netns *space, 
 	return bpf_map_update_elem(engine_map(p->engine, "chaos_devices"), &key, &flags, BPF_ANY) ? -errno : 0;
 }
 
-static int prepare_one(struct prepare *p, struct prepared_netns *space, const struct device *device,
-		       unsigned int needs, struct error *err)
+static int prepare_one(struct prepare *p, struct prepared_netns *space, const struct device *device, unsigned int needs,
+		       struct error *err)
 {
 	struct prepared_device *done = device_of(space, device->ifindex);
 	struct device_result result = { .egress_link_fd = -1, .ingress_link_fd = -1 };
@@ -280,8 +279,8 @@ static int prepare_space(struct prepare *p, const struct netns *netns, const str
 			continue;
 		}
 		space = space_of(p, netns);
-		ret = space ? prepare_one(p, space, &devices[d], needs, err) :
-			      error_set(err, -ENOMEM, EXIT_FAILED, "out of memory");
+		ret = space ? prepare_one(p, space, &devices[d], needs, err)
+			    : error_set(err, -ENOMEM, EXIT_FAILED, "out of memory");
 	}
 	if (space)
 		bpf_map_update_elem(engine_map(p->engine, "chaos_netns"), &space->cookie, &known, BPF_ANY);
@@ -325,7 +324,8 @@ uint32_t prepare_backlog(const struct prepare *p)
 			struct error ignored;
 
 			if (p->spaces[i].devices[d].flags & CHAOS_DEVICE_FQ &&
-			    device_backlog(&p->spaces[i].netns, p->spaces[i].devices[d].ifindex, &packets, &ignored) == 0)
+			    device_backlog(&p->spaces[i].netns, p->spaces[i].devices[d].ifindex, &packets, &ignored) ==
+				    0)
 				sum += packets;
 		}
 	}

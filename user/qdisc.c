@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 /* Enough for the packets of a held request and everything behind it; the default of 100 a flow would be loss. */
-#define FQ_LIMIT 100000
-#define FQ_FLOW_LIMIT 20000
+#define FQ_LIMIT       100000
+#define FQ_FLOW_LIMIT  20000
 #define FQ_BUCKETS_LOG 12
 
 /* What the kernel changes a length of 0 to when a queue is attached (DEFAULT_TX_QUEUE_LEN). */
@@ -36,7 +36,8 @@ static uint32_t waiting_packets(const struct nlattr *stats)
 	const struct nlattr *attr;
 	struct gnet_stats_queue queue;
 
-	mnl_attr_for_each_nested(attr, stats) {
+	mnl_attr_for_each_nested(attr, stats)
+	{
 		if (mnl_attr_get_type(attr) != TCA_STATS_QUEUE || mnl_attr_get_payload_len(attr) < sizeof(queue))
 			continue;
 		memcpy(&queue, mnl_attr_get_payload(attr), sizeof(queue));
@@ -81,8 +82,7 @@ static void read_qdisc(const struct nlmsghdr *message, struct qdisc *qdisc)
 	qdisc->ifindex = tc->tcm_ifindex;
 	qdisc->handle = tc->tcm_handle;
 	qdisc->parent = tc->tcm_parent;
-	mnl_attr_for_each(attr, message, sizeof(*tc))
-		read_attr(qdisc, attr);
+	mnl_attr_for_each(attr, message, sizeof(*tc)) read_attr(qdisc, attr);
 	if (qdisc->options_len > sizeof(qdisc->options))
 		qdisc->options_len = 0;
 }
@@ -233,7 +233,8 @@ static bool netem_has_jitter(const struct qdisc *qdisc)
 	if (qdisc->options_len < sizeof(netem))
 		return true;
 	memcpy(&netem, qdisc->options, sizeof(netem));
-	attr = find_option((void *)(qdisc->options + sizeof(netem)), qdisc->options_len - sizeof(netem), TCA_NETEM_SLOT);
+	attr = find_option((void *)(qdisc->options + sizeof(netem)), qdisc->options_len - sizeof(netem),
+			   TCA_NETEM_SLOT);
 	if (!attr || mnl_attr_get_payload_len(attr) < sizeof(slot))
 		return netem.jitter != 0;
 	memcpy(&slot, mnl_attr_get_payload(attr), sizeof(slot));
@@ -655,9 +656,8 @@ int qdisc_restore_length(struct netlink *nl, unsigned int ifindex, const struct 
 	message = netlink_next(nl, NULL);
 	if (ret || !message)
 		return ret;
-	mnl_attr_for_each(attr, message, sizeof(*link))
-		if (mnl_attr_get_type(attr) == IFLA_TXQLEN && mnl_attr_get_u32(attr) != DEFAULT_TX_QUEUE_LEN)
-			return 0;
+	mnl_attr_for_each(attr, message, sizeof(*link)) if (mnl_attr_get_type(attr) == IFLA_TXQLEN &&
+							    mnl_attr_get_u32(attr) != DEFAULT_TX_QUEUE_LEN) return 0;
 	request = netlink_begin(nl, RTM_NEWLINK, 0, sizeof(*link), (void **)&link);
 	link->ifi_index = ifindex;
 	mnl_attr_put_u32(request, IFLA_TXQLEN, before->tx_queue_len);

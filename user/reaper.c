@@ -19,8 +19,8 @@
 #include "user/load_internal.h"
 #include "user/lock.h"
 
-#define TICK_MS 250	   /* how often it is asked whether the load is over; events come at once */
-#define LOOK_NS 1000000000ULL /* how often devices are looked through without being told to */
+#define TICK_MS         250           /* how often it is asked whether the load is over; events come at once */
+#define LOOK_NS         1000000000ULL /* how often devices are looked through without being told to */
 #define DRAIN_MARGIN_NS 2000000000ULL
 
 static void on_notice(const struct chaos_event *event, void *arg)

@@ -124,7 +124,8 @@ static int no_answer(const struct rules *rules, const struct host_name *name, in
 	else
 		rules_error_at(rules, name->mark, err, EXIT_FAILED, "host '%s' does not resolve: %s", name->name,
 			       gai_strerror(code));
-	error_hint(err, "a rule for a name without an address hits nothing until some process asks for it; --wait accepts that");
+	error_hint(err, "a rule for a name without an address hits nothing until some process asks for it; --wait "
+			"accepts that");
 	return -ENOENT;
 }
 
@@ -144,8 +145,8 @@ static int resolve_name(const struct rules *rules, const struct questions *q, st
  * A preset lists old names and such as not every region has: of these one is enough, or a pattern or address beside them.
  * Those that have none now are known by the DNS answers to come.
  */
-static int resolve_endpoint(const struct rules *rules, const struct questions *q, struct endpoint *endpoint,
-			    bool wait, struct error *err)
+static int resolve_endpoint(const struct rules *rules, const struct questions *q, struct endpoint *endpoint, bool wait,
+			    struct error *err)
 {
 	bool any = wait || endpoint->hosts_count > 0;
 	int ret, failed = 0;

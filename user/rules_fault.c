@@ -285,8 +285,8 @@ static int key_idle(struct parser *p, const struct node *node, void *target)
 	int err = value_duration(p, node, RULES_MAX_DURATION_NS, ns);
 
 	if (!err && *ns == 0)
-		err = fail(p, node->mark, "%s '%s' forgets every connection at once, it must be more than 0", node->label,
-			   show(p, node->text));
+		err = fail(p, node->mark, "%s '%s' forgets every connection at once, it must be more than 0",
+			   node->label, show(p, node->text));
 	return err;
 }
 
@@ -307,7 +307,9 @@ static int key_idle_how(struct parser *p, const struct node *node, void *target)
 	int err = key_break_how(p, node, how);
 
 	if (!err && *how == CHAOS_BREAK_CLOSE)
-		err = fail(p, node->mark, "invalid how 'close': a connection that was forgotten is answered by 'reset', or not ('stall')");
+		err = fail(p, node->mark,
+			   "invalid how 'close': a connection that was forgotten is answered by 'reset', or not "
+			   "('stall')");
 	return err;
 }
 
@@ -332,7 +334,7 @@ static int key_half_open(struct parser *p, const struct node *node, void *target
 }
 
 #define BREAK_MAX_CHUNKS 1000000
-#define BREAK_MAX_BYTES (1ULL << 30) /* sequence numbers begin again after four times as many */
+#define BREAK_MAX_BYTES  (1ULL << 30) /* sequence numbers begin again after four times as many */
 
 static int key_break_bytes(struct parser *p, const struct node *node, void *target)
 {
@@ -350,8 +352,8 @@ static int key_break_bytes(struct parser *p, const struct node *node, void *targ
 	if (err || *bytes > BREAK_MAX_BYTES)
 		return fail(p, node->mark, "%s '%s' is too much, at most 1GiB", node->label, show(p, text));
 	if (*bytes == 0)
-		return fail(p, node->mark, "%s '%s' lets nothing by, use 'reset' with 'direction: response'", node->label,
-			    show(p, text));
+		return fail(p, node->mark, "%s '%s' lets nothing by, use 'reset' with 'direction: response'",
+			    node->label, show(p, text));
 	return 0;
 }
 
@@ -453,7 +455,8 @@ static uint64_t larger_delay(const struct fault *fault)
 /* The tails of normal and pareto are cut at four times the jitter. */
 uint64_t fault_longest_delay(const struct fault *fault)
 {
-	return larger_delay(fault) + fault->jitter_ns * (fault->distribution == CHAOS_UNIFORM ? 1 : 4) + fault->reorder_ns;
+	return larger_delay(fault) + fault->jitter_ns * (fault->distribution == CHAOS_UNIFORM ? 1 : 4) +
+	       fault->reorder_ns;
 }
 
 static int check_delay(struct parser *p, const struct node *node, const struct fault *fault)
@@ -492,7 +495,8 @@ static int check_alone(struct parser *p, const struct node *node, const struct f
 		const char *name = fault_names[alone[i].fault];
 
 		if (HAS(fault, alone[i].fault) && fault->faults != 1U << alone[i].fault)
-			return fail(p, node_get(node, name)->key_mark, "'%s' goes with no other fault: %s", name, alone[i].why);
+			return fail(p, node_get(node, name)->key_mark, "'%s' goes with no other fault: %s", name,
+				    alone[i].why);
 	}
 	return 0;
 }
@@ -500,7 +504,8 @@ static int check_alone(struct parser *p, const struct node *node, const struct f
 /* Faults of single packets need packets that are not lost, and may not hold them for ever. */
 static int check_damage(struct parser *p, const struct node *node, const struct fault *fault)
 {
-	static const enum chaos_fault damages[] = { CHAOS_DUPLICATE, CHAOS_CORRUPT, CHAOS_REORDER, CHAOS_RATE, CHAOS_TOKENS };
+	static const enum chaos_fault damages[] = { CHAOS_DUPLICATE, CHAOS_CORRUPT, CHAOS_REORDER, CHAOS_RATE,
+						    CHAOS_TOKENS };
 
 	for (size_t i = 0; i < sizeof(damages) / sizeof(damages[0]); i++) {
 		const char *name = fault_names[damages[i]];
@@ -510,7 +515,8 @@ static int check_damage(struct parser *p, const struct node *node, const struct 
 				    "'%s' and 'drop: true' contradict each other: no packet is left for it", name);
 	}
 	if (fault_longest_delay(fault) > CHAOS_MAX_DELAY_NS)
-		return fail(p, node_get(node, "reorder")->mark, "'delay' and 'reorder' together hold packets longer than 10 min");
+		return fail(p, node_get(node, "reorder")->mark,
+			    "'delay' and 'reorder' together hold packets longer than 10 min");
 	return 0;
 }
 
@@ -603,11 +609,13 @@ static int check_leaving(struct parser *p, const struct node *node, const struct
 	if (match->side == CHAOS_SIDE_CLIENT && match->directions == CHAOS_RESPONSE)
 		return fail(p, match_mark(node, "direction"),
 			    "'%s' is for packets that leave the named process, and the response arrives at a client: "
-			    "use 'direction: request', or 'side: server' at the other end", fault);
+			    "use 'direction: request', or 'side: server' at the other end",
+			    fault);
 	if (match->side == CHAOS_SIDE_SERVER && match->directions == CHAOS_REQUEST)
 		return fail(p, match_mark(node, "direction"),
 			    "'%s' is for packets that leave the named process, and the request arrives at a server: "
-			    "use 'direction: response', or 'side: client' at the other end", fault);
+			    "use 'direction: response', or 'side: client' at the other end",
+			    fault);
 	return 0;
 }
 
@@ -618,9 +626,10 @@ static int check_pace(struct parser *p, const struct node *node, struct rule *ru
 	if (!err)
 		err = check_leaving(p, node, &rule->match, fault_names[fault]);
 	if (!err && fault == CHAOS_TOKENS && rule->match.side != CHAOS_SIDE_SERVER)
-		err = fail(p, node_get(node_get(node, "fault"), "tokens")->key_mark,
-			   "'tokens' are what a server sends, and what arrives is not held: name the process that sends "
-			   "them, with 'side: server'");
+		err = fail(
+			p, node_get(node_get(node, "fault"), "tokens")->key_mark,
+			"'tokens' are what a server sends, and what arrives is not held: name the process that sends "
+			"them, with 'side: server'");
 	return err;
 }
 
@@ -645,7 +654,8 @@ static int check_tcp(struct parser *p, const struct node *node, struct match *ma
 	const struct node *match_node = node_get(node, "match");
 
 	if (match_node && node_get(match_node, "protocol") && (match->protocols & (1U << CHAOS_UDP)))
-		return fail(p, match_mark(node, "protocol"), "'%s' is for tcp only, udp has no %s", fault_names[fault], why);
+		return fail(p, match_mark(node, "protocol"), "'%s' is for tcp only, udp has no %s", fault_names[fault],
+			    why);
 	match->protocols = 1U << CHAOS_TCP;
 	return 0;
 }
@@ -685,9 +695,11 @@ static int check_dns(struct parser *p, const struct node *node, struct rule *rul
 static int check_break(struct parser *p, const struct node *node, struct rule *rule)
 {
 	if (rule->match.side == CHAOS_SIDE_SERVER)
-		return fail(p, match_mark(node, "side"), "'break-after' is for the client; the server has 'reset' and 'drop'");
+		return fail(p, match_mark(node, "side"),
+			    "'break-after' is for the client; the server has 'reset' and 'drop'");
 	if (rule->match.directions == CHAOS_REQUEST)
-		return fail(p, match_mark(node, "direction"), "'break-after' is about responses, leave 'direction' out");
+		return fail(p, match_mark(node, "direction"),
+			    "'break-after' is about responses, leave 'direction' out");
 	if (rule->per == CHAOS_PER_PACKET)
 		return fail(p, node_get(node, "per") ? node_get(node, "per")->mark : node->mark,
 			    "'per: packet' makes no sense with 'break-after', use 'connection' or 'request'");
@@ -707,7 +719,8 @@ int fault_check(struct parser *p, const struct node *node, struct rule *rule)
 		err = check_tcp(p, node, &rule->match, CHAOS_RESET, "connection to reset");
 	if (!err && HAS(fault, CHAOS_ACCEPT_SILENCE))
 		err = check_silence(p, node, rule, CHAOS_ACCEPT_SILENCE, "connection to accept");
-	if (!err && HAS(fault, CHAOS_HALF_OPEN) && fault->idle_how == CHAOS_BREAK_RESET && rule->match.side == CHAOS_SIDE_SERVER)
+	if (!err && HAS(fault, CHAOS_HALF_OPEN) && fault->idle_how == CHAOS_BREAK_RESET &&
+	    rule->match.side == CHAOS_SIDE_SERVER)
 		err = fail(p, match_mark(node, "side"), "'how: reset' of 'half-open' is for the client");
 	if (!err && HAS(fault, CHAOS_BREAK_AFTER))
 		err = check_break(p, node, rule);
@@ -718,7 +731,8 @@ int fault_check(struct parser *p, const struct node *node, struct rule *rule)
 	if (!err && HAS(fault, CHAOS_DNS))
 		err = check_dns(p, node, rule);
 	else if (!err && rule->match.resolver)
-		err = fail(p, match_mark(node, "resolver"), "'resolver' is about questions for names, and goes with 'dns' only");
+		err = fail(p, match_mark(node, "resolver"),
+			   "'resolver' is about questions for names, and goes with 'dns' only");
 	if (!err && HAS(fault, CHAOS_CORRUPT))
 		err = check_corrupt(p, node, &rule->match);
 	if (!err && HAS(fault, CHAOS_DUPLICATE))

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NS 1000000000ULL
+#define NS        1000000000ULL
 #define MAX_SPANS 65536
 
 /* A rule is in force from `from` to `to`. */
@@ -87,8 +87,8 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 }
 
 /* The parts of [from, to) that lie in the rule's window; it may have begun yesterday and run over midnight. */
-static int add_windows(struct spans *spans, const struct window *w, const struct moment *now, uint64_t from, uint64_t to,
-		       size_t rule)
+static int add_windows(struct spans *spans, const struct window *w, const struct moment *now, uint64_t from,
+		       uint64_t to, size_t rule)
 {
 	unsigned int last = w->last_minute > w->first_minute ? w->last_minute : w->last_minute + 24 * 60;
 
@@ -199,7 +199,8 @@ int schedule_make(const struct rules *rules, const struct moment *now, struct sc
 	}
 	schedule->count = boundaries(&spans, times);
 	if (schedule->count > CHAOS_MAX_INTERVALS) {
-		ret = error_set(err, -E2BIG, EXIT_USAGE, "%s: the rules begin and end at %zu different times, at most %d are possible",
+		ret = error_set(err, -E2BIG, EXIT_USAGE,
+				"%s: the rules begin and end at %zu different times, at most %d are possible",
 				rules->file, schedule->count, CHAOS_MAX_INTERVALS);
 		goto out;
 	}

@@ -25,7 +25,7 @@
 struct candidate {
 	uint64_t inode;
 	const struct process *process;
-	int fd;	     /* in that process */
+	int fd;             /* in that process */
 	unsigned int named; /* rules that could hit the process */
 	bool stream, listening, connected;
 	uint16_t port;
@@ -157,8 +157,8 @@ static uint16_t local_port(int fd)
 
 	if (getsockname(fd, (struct sockaddr *)&address, &len))
 		return 0;
-	return ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port :
-						     ((struct sockaddr_in *)&address)->sin_port);
+	return ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port
+						   : ((struct sockaddr_in *)&address)->sin_port);
 }
 
 static bool is_listening(int fd)
@@ -402,7 +402,8 @@ int seed_sockets(int sock_map_fd, const struct tables *tables, const struct proc
 		if (fd < 0)
 			continue;
 		if (is_inet(fd)) {
-			spared = is_own_session(s, c->process) || (session && peer_is(fd, session_client, session_port));
+			spared =
+				is_own_session(s, c->process) || (session && peer_is(fd, session_client, session_port));
 			*count += write_owner(s, c, fd, spared);
 		}
 		close(fd);

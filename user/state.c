@@ -99,7 +99,8 @@ static void apply_interval(struct status *s, const struct chaos_interval *interv
 
 static int read_schedule(uint32_t generation, struct status *s)
 {
-	int schedule = store_open_pin(generation, "chaos_schedule"), size = store_open_pin(generation, "chaos_intervals");
+	int schedule = store_open_pin(generation, "chaos_schedule"),
+	    size = store_open_pin(generation, "chaos_intervals");
 	int finished = store_open_pin(generation, "chaos_finished");
 	uint32_t zero = 0, count = 0;
 	uint64_t starts = 0, now = boot_ns();

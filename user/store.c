@@ -16,9 +16,9 @@
 #include <bpf/bpf.h>
 #include <linux/magic.h>
 
-#define RECORD STORE_RUN "/load"
-#define MOUNTED STORE_RUN "/mounted-bpffs" /* the bpffs is of our making */
-#define RECORD_MAX 4096
+#define RECORD            STORE_RUN "/load"
+#define MOUNTED           STORE_RUN "/mounted-bpffs" /* the bpffs is of our making */
+#define RECORD_MAX        4096
 #define GENERATION_PREFIX "gen-"
 
 /* ---- directories ------------------------------------------------------------------------------------------------ */

@@ -148,22 +148,22 @@ static int number_entries(struct tables *t, struct entries *e, enum chaos_dimens
 }
 
 /* Turns entries into the array of pairs of a dimension. */
-#define FINISH(t, e, dimension, field)                                                                                 \
-	({                                                                                                             \
-		uint32_t *numbers_ = NULL;                                                                             \
-		int err_;                                                                                              \
-		merge_entries(e);                                                                                      \
-		err_ = number_entries(t, e, dimension, &numbers_);                                                     \
-		(t)->field = calloc((e)->count + 1, sizeof(*(t)->field));                                              \
-		if (!(t)->field)                                                                                       \
-			err_ = -ENOMEM;                                                                                \
-		for (size_t i_ = 0; !err_ && i_ < (e)->count; i_++) {                                                  \
-			memcpy(&(t)->field[i_].key, (e)->list[i_].key, sizeof((t)->field[i_].key));                    \
-			(t)->field[i_].set = numbers_[i_];                                                             \
-		}                                                                                                      \
-		(t)->field##_count = (e)->count;                                                                       \
-		free(numbers_);                                                                                        \
-		err_;                                                                                                  \
+#define FINISH(t, e, dimension, field)                                                              \
+	({                                                                                          \
+		uint32_t *numbers_ = NULL;                                                          \
+		int err_;                                                                           \
+		merge_entries(e);                                                                   \
+		err_ = number_entries(t, e, dimension, &numbers_);                                  \
+		(t)->field = calloc((e)->count + 1, sizeof(*(t)->field));                           \
+		if (!(t)->field)                                                                    \
+			err_ = -ENOMEM;                                                             \
+		for (size_t i_ = 0; !err_ && i_ < (e)->count; i_++) {                               \
+			memcpy(&(t)->field[i_].key, (e)->list[i_].key, sizeof((t)->field[i_].key)); \
+			(t)->field[i_].set = numbers_[i_];                                          \
+		}                                                                                   \
+		(t)->field##_count = (e)->count;                                                    \
+		free(numbers_);                                                                     \
+		err_;                                                                               \
 	})
 
 /* ---- processes, cgroups, users ---------------------------------------------------------------------------------- */
@@ -282,7 +282,8 @@ static int use_pattern(struct pattern_use *uses, size_t *count, const struct rul
 				      "more than %d different process names with '*'", CHAOS_MAX_PATTERNS);
 	if (literal_length(process->text) >= CHAOS_PATTERN_STATES)
 		return rules_error_at(rules, process->mark, err, EXIT_USAGE,
-				      "process '%s' is longer than the 15 characters that the kernel keeps", process->text);
+				      "process '%s' is longer than the 15 characters that the kernel keeps",
+				      process->text);
 	if (k == *count)
 		uses[(*count)++].pattern = process->text;
 	set_bit(&uses[k].rules, i);
@@ -387,7 +388,8 @@ static int make_hosts(struct tables *t, const struct rules *rules, struct error 
 	if (!ret) {
 		merge_entries(&e);
 		if (e.count > MAX_HOSTS) {
-			ret = error_set(err, -E2BIG, EXIT_USAGE, "%s: more than %d different addresses", rules->file, MAX_HOSTS);
+			ret = error_set(err, -E2BIG, EXIT_USAGE, "%s: more than %d different addresses", rules->file,
+					MAX_HOSTS);
 			goto out;
 		}
 		widen(&e);
@@ -459,7 +461,8 @@ static int make_kinds(struct tables *t, const struct rules *rules)
 				continue;
 			if (query && (int)m->side == kind % CHAOS_SIDE_COUNT)
 				set_bit(&v, i);
-			if (!query && m->protocols & 1u << (kind / CHAOS_SIDE_COUNT) && (int)m->side == kind % CHAOS_SIDE_COUNT)
+			if (!query && m->protocols & 1u << (kind / CHAOS_SIDE_COUNT) &&
+			    (int)m->side == kind % CHAOS_SIDE_COUNT)
 				set_bit(&v, i);
 		}
 		err = tables_set_number(t, &v, &t->knobs.kind[kind]);
@@ -626,7 +629,8 @@ static double normal_quantile(double p)
  */
 static double quantile(enum chaos_distribution distribution, double p)
 {
-	const double shape = 3, mean = shape / (shape - 1), deviation = sqrt(shape / ((shape - 1) * (shape - 1) * (shape - 2)));
+	const double shape = 3, mean = shape / (shape - 1),
+		     deviation = sqrt(shape / ((shape - 1) * (shape - 1) * (shape - 2)));
 	double q;
 
 	switch (distribution) {
@@ -726,16 +730,16 @@ int tables_update_pids(struct tables *t, const struct target *targets, bool *cha
 
 /* ---- the same look-ups as the kernel's, for seeding and for tests ------------------------------------------------- */
 
-#define FIND(pairs, count, wanted, otherwise)                                                                          \
-	({                                                                                                             \
-		uint32_t set_ = otherwise;                                                                             \
-		for (size_t i_ = 0; i_ < (count); i_++) {                                                              \
-			if (memcmp(&(pairs)[i_].key, wanted, sizeof((pairs)[i_].key)) == 0) {                          \
-				set_ = (pairs)[i_].set;                                                                \
-				break;                                                                                 \
-			}                                                                                              \
-		}                                                                                                      \
-		set_;                                                                                                  \
+#define FIND(pairs, count, wanted, otherwise)                                                 \
+	({                                                                                    \
+		uint32_t set_ = otherwise;                                                    \
+		for (size_t i_ = 0; i_ < (count); i_++) {                                     \
+			if (memcmp(&(pairs)[i_].key, wanted, sizeof((pairs)[i_].key)) == 0) { \
+				set_ = (pairs)[i_].set;                                       \
+				break;                                                        \
+			}                                                                     \
+		}                                                                             \
+		set_;                                                                         \
 	})
 
 /* A process may be in the sets of a pid that the kernel knows and /proc no longer tells: both hold. */

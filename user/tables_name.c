@@ -124,7 +124,8 @@ static uint32_t number_of(const struct tables *t, const struct host_name *name)
 }
 
 /* Every address of every name. The caller frees *uses. */
-static int collect_addresses(const struct tables *t, const struct rules *rules, struct address_use **uses, size_t *count)
+static int collect_addresses(const struct tables *t, const struct rules *rules, struct address_use **uses,
+			     size_t *count)
 {
 	for (size_t i = 0; i < rules->count; i++) {
 		const struct endpoint *endpoint = &rules->rules[i].match.endpoint;
@@ -138,7 +139,8 @@ static int collect_addresses(const struct tables *t, const struct rules *rules, 
 				return -ENOMEM;
 			*uses = more;
 			for (size_t a = 0; a < name->addresses_count; a++)
-				more[(*count)++] = (struct address_use){ .address = name->addresses[a], .number = number };
+				more[(*count)++] =
+					(struct address_use){ .address = name->addresses[a], .number = number };
 		}
 	}
 	return 0;
@@ -187,8 +189,8 @@ static int make_resolved(struct tables *t, const struct rules *rules)
  * for containers, whose own questions are seen before they reach it.
  */
 static const char *const resolvers[] = {
-	"systemd-resolve", "nscd",   "unscd",  "nsncd",        "dnsmasq", "unbound", "named",	      "pdns_recursor",
-	"kresd",	   "stubby", "pdnsd",  "dnscrypt-proxy", "coredns", "dockerd", "aardvark-dns", NULL,
+	"systemd-resolve", "nscd",   "unscd", "nsncd",          "dnsmasq", "unbound", "named",        "pdns_recursor",
+	"kresd",           "stubby", "pdnsd", "dnscrypt-proxy", "coredns", "dockerd", "aardvark-dns", NULL,
 };
 _Static_assert(sizeof(resolvers) / sizeof(resolvers[0]) <= CHAOS_MAX_RESOLVERS, "chaos_resolvers");
 
@@ -246,7 +248,8 @@ int tables_make_names(struct tables *t, const struct rules *rules, struct error 
 	t->knobs.names = count > 0;
 	free(uses);
 	if (ret == -E2BIG)
-		return error_set(err, ret, EXIT_USAGE, "%s: more than %d different host names", rules->file, CHAOS_MAX_NAMES - 1);
+		return error_set(err, ret, EXIT_USAGE, "%s: more than %d different host names", rules->file,
+				 CHAOS_MAX_NAMES - 1);
 	return ret ? error_set(err, -ENOMEM, EXIT_FAILED, "out of memory") : 0;
 }
 

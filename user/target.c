@@ -228,8 +228,8 @@ static int add_path(const struct cgroup_mounts *mounts, const char *cgroup, enum
 static int cannot_read(const struct rules *rules, const char *cgroup, struct mark mark, int ret, struct error *err)
 {
 	if (ret == -E2BIG)
-		return rules_error_at(rules, mark, err, EXIT_USAGE, "cgroup '%s' has more than %d cgroups below it", cgroup,
-				      MAX_CGROUPS);
+		return rules_error_at(rules, mark, err, EXIT_USAGE, "cgroup '%s' has more than %d cgroups below it",
+				      cgroup, MAX_CGROUPS);
 	return error_set(err, ret < 0 ? ret : -errno, EXIT_FAILED, "cannot read cgroup '%s': %m", cgroup);
 }
 

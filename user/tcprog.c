@@ -17,7 +17,7 @@
 
 #include "user/linux_compat.h"
 
-#define NAME_PREFIX "chaos_"
+#define NAME_PREFIX   "chaos_"
 #define MAX_TCX_PROGS 64 /* BPF_MPROG_MAX of the kernel */
 
 static const char *const side_name[] = { [TCPROG_EGRESS] = "egress", [TCPROG_INGRESS] = "ingress" };
@@ -201,10 +201,9 @@ static void read_bpf_options(const struct nlattr *options, struct filter *filter
 {
 	const struct nlattr *attr;
 
-	mnl_attr_for_each_nested(attr, options)
-		if (mnl_attr_get_type(attr) == TCA_BPF_NAME)
-			snprintf(filter->name, sizeof(filter->name), "%.*s", (int)mnl_attr_get_payload_len(attr),
-				 mnl_attr_get_str(attr));
+	mnl_attr_for_each_nested(attr, options) if (mnl_attr_get_type(attr) == TCA_BPF_NAME)
+		snprintf(filter->name, sizeof(filter->name), "%.*s", (int)mnl_attr_get_payload_len(attr),
+			 mnl_attr_get_str(attr));
 }
 
 static struct filter read_filter(const struct nlmsghdr *message)
@@ -213,7 +212,8 @@ static struct filter read_filter(const struct nlmsghdr *message)
 	struct filter filter = { .handle = tc->tcm_handle, .info = tc->tcm_info };
 	const struct nlattr *attr, *options = NULL;
 
-	mnl_attr_for_each(attr, message, sizeof(*tc)) {
+	mnl_attr_for_each(attr, message, sizeof(*tc))
+	{
 		if (mnl_attr_get_type(attr) == TCA_KIND)
 			snprintf(filter.kind, sizeof(filter.kind), "%.*s", (int)mnl_attr_get_payload_len(attr),
 				 mnl_attr_get_str(attr));
@@ -279,10 +279,8 @@ static int clsact_kind(struct netlink *nl, unsigned int ifindex, char *kind, siz
 		tc = mnl_nlmsg_get_payload(message);
 		if ((unsigned int)tc->tcm_ifindex != ifindex || tc->tcm_parent != TC_H_INGRESS)
 			continue;
-		mnl_attr_for_each(attr, message, sizeof(*tc))
-			if (mnl_attr_get_type(attr) == TCA_KIND)
-				snprintf(kind, size, "%.*s", (int)mnl_attr_get_payload_len(attr),
-					 mnl_attr_get_str(attr));
+		mnl_attr_for_each(attr, message, sizeof(*tc)) if (mnl_attr_get_type(attr) == TCA_KIND)
+			snprintf(kind, size, "%.*s", (int)mnl_attr_get_payload_len(attr), mnl_attr_get_str(attr));
 	}
 	return ret;
 }
