@@ -18,11 +18,11 @@
 
 /* chaos_verdict.cut */
 #define CUT_COUNTS 1 /* cut_from is the first byte of the response */
-#define CUT_DONE 2   /* cut_at is where it stops */
+#define CUT_DONE   2 /* cut_at is where it stops */
 
 /* In the socket hook of the client, for what leaves. */
-static always void count_from(const struct packet *p, struct chaos_sock *s, struct chaos_verdict *v, const struct chaos_rule *r,
-			      bool new_request)
+static always void count_from(const struct packet *p, struct chaos_sock *s, struct chaos_verdict *v,
+			      const struct chaos_rule *r, bool new_request)
 {
 	if (!(p->tcp_flags & TCP_ACK) || v->cut & CUT_DONE)
 		return;
@@ -55,7 +55,8 @@ static always bool time_is_over(const struct packet *p, struct chaos_sock *s, co
 }
 
 /* `chunks`: reads on from where the segment before ended. How many of the bytes belong to the response, 0: all. */
-static always __u32 read_chunks(struct __sk_buff *skb, struct chaos_sock *s, const struct chaos_rule *r, __u32 offset, __u32 length)
+static always __u32 read_chunks(struct __sk_buff *skb, struct chaos_sock *s, const struct chaos_rule *r, __u32 offset,
+				__u32 length)
 {
 	const __u32 number = enter_bench();
 	struct bench *b = bench_of(number);
@@ -77,8 +78,8 @@ static always __u32 read_chunks(struct __sk_buff *skb, struct chaos_sock *s, con
  * lost, and sent again in its turn. Where the client has got what we have not (by a device without our program), it is we
  * who are behind: those chunks do not count.
  */
-static always bool chunks_are_over(struct __sk_buff *skb, const struct packet *p, struct chaos_sock *s, const struct chaos_rule *r,
-				   bool *early)
+static always bool chunks_are_over(struct __sk_buff *skb, const struct packet *p, struct chaos_sock *s,
+				   const struct chaos_rule *r, bool *early)
 {
 	const __u32 end = p->seq + p->payload;
 	const bool missed = after(p->seq, s->cut_high) && !after(p->seq, s->cut_acked);
@@ -142,7 +143,7 @@ static always bool cuts(struct __sk_buff *skb, const struct flow *f, const struc
 
 /* ---- the checksum of what is kept ------------------------------------------------------------------------------------ */
 
-#define CHUNK 512 /* bpf_csum_diff takes 512 at most */
+#define CHUNK      512 /* bpf_csum_diff takes 512 at most */
 #define MAX_CHUNKS 130
 
 struct cut_chunk {
@@ -210,8 +211,8 @@ static always bool store_tcp(struct __sk_buff *skb, __u32 transport, __u32 field
 /* The length in the IP header; false where there is none that says so (BIG TCP over IPv6), or it has no room. */
 static always bool set_ip_length(struct __sk_buff *skb, __u32 network, const struct packet *p, __u32 length)
 {
-	const __u32 field = network + (p->ipv6 ? offsetof(struct ipv6_header, payload_length) :
-						 offsetof(struct ipv4_header, total_length));
+	const __u32 field = network + (p->ipv6 ? offsetof(struct ipv6_header, payload_length)
+					       : offsetof(struct ipv4_header, total_length));
 	__u16 from, to;
 
 	if (p->ipv6)

@@ -20,12 +20,12 @@
 extern const volatile struct chaos_knobs knobs;
 extern __u32 epoch; /* how many rules have finished: what was chosen before is chosen again */
 
-#define MAP(map_type, map_name, key_type, value_type, entries)                                                         \
-	struct {                                                                                                       \
-		__uint(type, map_type);                                                                                \
-		__uint(max_entries, entries);                                                                          \
-		__type(key, key_type);                                                                                 \
-		__type(value, value_type);                                                                             \
+#define MAP(map_type, map_name, key_type, value_type, entries) \
+	struct {                                               \
+		__uint(type, map_type);                        \
+		__uint(max_entries, entries);                  \
+		__type(key, key_type);                         \
+		__type(value, value_type);                     \
 	} map_name __weak SEC(".maps")
 
 /* Shared by all loads, pinned. */
@@ -65,7 +65,7 @@ struct {
 	__type(value, __u32);
 } chaos_hosts __weak SEC(".maps");
 MAP(BPF_MAP_TYPE_ARRAY, chaos_ports, __u32, __u32, 65536);
-MAP(BPF_MAP_TYPE_ARRAY, chaos_name_sets, __u32, __u32, CHAOS_MAX_NAMES);	 /* by number of a name */
+MAP(BPF_MAP_TYPE_ARRAY, chaos_name_sets, __u32, __u32, CHAOS_MAX_NAMES);  /* by number of a name */
 MAP(BPF_MAP_TYPE_HASH, chaos_resolved, __u8[16], __u32, CHAOS_MAX_NAMES); /* addresses of names, at load */
 MAP(BPF_MAP_TYPE_LRU_HASH, chaos_learned, struct chaos_learned_key, struct chaos_learned, 32768);
 
@@ -341,7 +341,7 @@ static always const struct chaos_interval *interval_at(__u64 now)
 }
 
 struct choice {
-	__u32 rule;	      /* CHAOS_NO_RULE: none now */
+	__u32 rule;           /* CHAOS_NO_RULE: none now */
 	__u64 valid_until_ns; /* ~0: none ever */
 };
 
@@ -438,7 +438,8 @@ static always __u64 number_connection(__u32 rule)
 }
 
 /* Fills in a verdict for a connection that has none, or whose verdict is out of date. */
-static __noinline __attribute__((unused)) int choose_verdict(struct flow *f, struct chaos_owner *owner, struct chaos_verdict *v)
+static __noinline __attribute__((unused)) int choose_verdict(struct flow *f, struct chaos_owner *owner,
+							     struct chaos_verdict *v)
 {
 	struct chaos_totals *totals;
 	struct choice choice = {};

@@ -25,12 +25,13 @@ struct damage {
 	__u32 fault; /* enum chaos_fault */
 	__u32 ppm;
 	__u32 salt;
-	__u32 packet; /* number of the packet in its connection, or socket */
+	__u32 packet;   /* number of the packet in its connection, or socket */
 	__u64 delay_ns; /* for the event */
 };
 
 static always bool damages(const struct damage *d, const struct flow *f, const struct chaos_sock *s,
-			   const struct chaos_verdict *v, const struct chaos_rule *r, struct chaos_stats *stats, bool possible)
+			   const struct chaos_verdict *v, const struct chaos_rule *r, struct chaos_stats *stats,
+			   bool possible)
 {
 	if (!chance(throw(r->seed + d->salt, v->connection, d->packet), d->ppm)) {
 		spare(stats);

@@ -32,8 +32,8 @@ static always bool loses_in_burst(struct chaos_sock *s, struct chaos_verdict *v,
 	if (!v->loss_packets++)
 		ill = chance(throw(r->seed + SALT_LOSS, v->connection, 0), r->drop_ppm);
 	else
-		ill = burst_goes_on(v->loss_ill, throw(r->seed + SALT_LOSS, v->connection, v->loss_packets) >> 32, r->burst_enter,
-				    r->burst_leave);
+		ill = burst_goes_on(v->loss_ill, throw(r->seed + SALT_LOSS, v->connection, v->loss_packets) >> 32,
+				    r->burst_enter, r->burst_leave);
 	v->loss_ill = ill;
 	bpf_spin_unlock(&s->lock);
 	return ill;

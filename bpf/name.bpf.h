@@ -10,23 +10,24 @@
 
 #include "bpf/packet.bpf.h"
 
-#define BENCH_BYTES 4096 /* a ClientHello with a post-quantum key share has 1,800, a DNS answer of many addresses less */
+#define BENCH_BYTES \
+	4096 /* a ClientHello with a post-quantum key share has 1,800, a DNS answer of many addresses less */
 #define BENCH_SLACK BENCH_BYTES /* what the verifier believes that a reader at its end may touch */
-#define NAME_MASK (CHAOS_NAME_LEN - 1)
+#define NAME_MASK   (CHAOS_NAME_LEN - 1)
 
 struct bench {
 	struct chaos_name_key key;
 	__u8 data[BENCH_BYTES + BENCH_SLACK];
-	__u32 length;		   /* bytes of data */
-	__u32 at;		   /* where the reader stands */
-	__u32 left;		   /* what it still has to read */
-	__u32 found;		   /* number of the name that was read */
-	__u32 pid;		   /* whose DNS answer this is */
-	__u32 name_at;		   /* where a ClientHello holds the server's name */
-	__u32 encrypted;	   /* 1: and says that it holds another, hidden one */
-	__u32 chunk_state;	   /* where in a line of a stream the reader stands, see chunk.bpf.c, */
-	__u32 chunks_left;	   /* and how many chunks it is to pass */
-	__u32 next_seq;		   /* what follows the part of a ClientHello that lies here */
+	__u32 length;      /* bytes of data */
+	__u32 at;          /* where the reader stands */
+	__u32 left;        /* what it still has to read */
+	__u32 found;       /* number of the name that was read */
+	__u32 pid;         /* whose DNS answer this is */
+	__u32 name_at;     /* where a ClientHello holds the server's name */
+	__u32 encrypted;   /* 1: and says that it holds another, hidden one */
+	__u32 chunk_state; /* where in a line of a stream the reader stands, see chunk.bpf.c, */
+	__u32 chunks_left; /* and how many chunks it is to pass */
+	__u32 next_seq;    /* what follows the part of a ClientHello that lies here */
 
 	/* What would be too much for the stack that hooks share. */
 	struct packet p;

@@ -14,11 +14,11 @@
 
 #include "bpf/silence.bpf.h"
 
-#define SECOND_NS 1000000000ULL
-#define EVENT_CHUNK 16	/* bytes looked at together: stack is scarce */
+#define SECOND_NS    1000000000ULL
+#define EVENT_CHUNK  16 /* bytes looked at together: stack is scarce */
 #define EVENT_CHUNKS 64
-#define EVENT_DATA 0x646174613aULL /* "data:", its last byte lowest */
-#define EVENT_MASK 0xffffffffffULL
+#define EVENT_DATA   0x646174613aULL /* "data:", its last byte lowest */
+#define EVENT_MASK   0xffffffffffULL
 
 struct event_count {
 	__u64 window; /* the last five bytes */
@@ -77,8 +77,8 @@ static always __u64 wire_bytes(const struct __sk_buff *skb, const struct packet 
 }
 
 /* Has this connection been chosen for `fault`? Decides at its first payload. */
-static always bool is_paced(struct chaos_sock *s, struct chaos_verdict *v, const struct chaos_rule *r, const struct flow *f,
-			    const struct packet *p, __u32 fault, bool possible)
+static always bool is_paced(struct chaos_sock *s, struct chaos_verdict *v, const struct chaos_rule *r,
+			    const struct flow *f, const struct packet *p, __u32 fault, bool possible)
 {
 	if (!touches(r, fault, s->side, true))
 		return false;
@@ -88,7 +88,8 @@ static always bool is_paced(struct chaos_sock *s, struct chaos_verdict *v, const
 }
 
 /* When this packet leaves; the line is taken until then, and for `rest_ns` more. */
-static always __u64 take_line(struct chaos_sock *s, struct chaos_verdict *v, __u64 earliest, __u64 cost_ns, __u64 rest_ns)
+static always __u64 take_line(struct chaos_sock *s, struct chaos_verdict *v, __u64 earliest, __u64 cost_ns,
+			      __u64 rest_ns)
 {
 	const __u64 latest = bpf_ktime_get_ns() + CHAOS_MAX_DELAY_NS; /* beyond it fq would lose the packet */
 	__u64 at;
@@ -105,7 +106,8 @@ static always __u64 take_line(struct chaos_sock *s, struct chaos_verdict *v, __u
 static always void pace(struct __sk_buff *skb, const struct flow *f, const struct packet *p, struct chaos_sock *s,
 			struct chaos_verdict *v, const struct chaos_rule *r, struct chaos_stats *stats, bool possible)
 {
-	bool rate = is_paced(s, v, r, f, p, CHAOS_RATE, possible), tokens = is_paced(s, v, r, f, p, CHAOS_TOKENS, possible);
+	bool rate = is_paced(s, v, r, f, p, CHAOS_RATE, possible),
+	     tokens = is_paced(s, v, r, f, p, CHAOS_TOKENS, possible);
 	__u64 now = bpf_ktime_get_ns(), cost = 0, rest = 0, at;
 
 	if (!rate && !tokens)

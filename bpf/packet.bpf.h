@@ -9,18 +9,18 @@
  * A packet that a device hook must deal with carries this in skb->mark from the socket hook (after routing and netfilter,
  * so nobody else looks at it) to tc on the same device, where the socket's own mark is put back.
  */
-#define MARK 0xc4a05000
+#define MARK      0xc4a05000
 #define MARK_MASK 0xfffff000
 enum mark_action {
-	MARK_DROP = 1,	/* lose it, and let the sender believe that it left */
-	MARK_RESET,	/* turn it into the peer's RST for the sender */
-	MARK_RESET_PEER, /* turn it into the sender's RST for the peer */
-	MARK_HOLD,	/* delay it by skb->tstamp, without its socket */
-	MARK_CUT,	/* never on a packet: end it early, see break.bpf.h */
-	MARK_ACTION = 0xff, /* one of the above; and any of these, before it: */
-	MARK_CORRUPT = 0x100,	/* damage its payload */
+	MARK_DROP = 1,          /* lose it, and let the sender believe that it left */
+	MARK_RESET,             /* turn it into the peer's RST for the sender */
+	MARK_RESET_PEER,        /* turn it into the sender's RST for the peer */
+	MARK_HOLD,              /* delay it by skb->tstamp, without its socket */
+	MARK_CUT,               /* never on a packet: end it early, see break.bpf.h */
+	MARK_ACTION = 0xff,     /* one of the above; and any of these, before it: */
+	MARK_CORRUPT = 0x100,   /* damage its payload */
 	MARK_DUPLICATE = 0x200, /* send a copy as well */
-	MARK_ANSWER = 0x400,	/* a DNS query: answer it with the rcode in place of the action */
+	MARK_ANSWER = 0x400,    /* a DNS query: answer it with the rcode in place of the action */
 };
 
 /* Questions that wait for an answer, of both hooks: see dns.bpf.c, and device.bpf.c, which changes the answer. */
@@ -31,12 +31,12 @@ struct {
 	__type(value, struct chaos_question);
 } chaos_questions __weak SEC(".maps");
 
-#define DNS_PORT 53
-#define DNS_HEADER 12
-#define DNS_RESPONSE 0x8000
+#define DNS_PORT             53
+#define DNS_HEADER           12
+#define DNS_RESPONSE         0x8000
 #define DNS_RECURSION_WANTED 0x0100
-#define DNS_RECURSION 0x0080
-#define DNS_RCODE 0x000f
+#define DNS_RECURSION        0x0080
+#define DNS_RCODE            0x000f
 
 #define TCP_FIN 0x01
 #define TCP_SYN 0x02
@@ -54,12 +54,12 @@ static always void add_mark(struct __sk_buff *skb, __u32 todo)
 struct packet {
 	__u8 source[16];
 	__u8 destination[16];
-	__u32 transport;	/* offset from the network header */
-	__u32 payload;		/* bytes of TCP or UDP payload */
-	__u32 payload_offset;	/* from the network header */
+	__u32 transport;      /* offset from the network header */
+	__u32 payload;        /* bytes of TCP or UDP payload */
+	__u32 payload_offset; /* from the network header */
 	__u32 seq, ack;
 	__u16 source_port, destination_port;
-	__u8 protocol;		/* enum chaos_protocol */
+	__u8 protocol; /* enum chaos_protocol */
 	__u8 tcp_flags;
 	__u8 ipv6;
 	__u8 pad;
@@ -107,15 +107,15 @@ struct udp_header {
 };
 
 #define TLS_CHANGE_CIPHER 20
-#define TLS_ALERT 21
-#define TLS_HANDSHAKE 22
-#define TLS_DATA 23
+#define TLS_ALERT         21
+#define TLS_HANDSHAKE     22
+#define TLS_DATA          23
 
 #define IP_FRAGMENT_OFFSET 0x1fff
-#define IPV6_HOP_BY_HOP 0
-#define IPV6_ROUTING 43
-#define IPV6_FRAGMENT 44
-#define IPV6_DESTINATION 60
+#define IPV6_HOP_BY_HOP    0
+#define IPV6_ROUTING       43
+#define IPV6_FRAGMENT      44
+#define IPV6_DESTINATION   60
 
 /*
  * Payload, in the hooks of sockets, where skb->data is the network header. Not with load(): that one sees no further
@@ -351,8 +351,8 @@ static always void report_device(const struct chaos_owner *owner, __u32 ifindex)
 
 /* ---- for the hooks of sockets -------------------------------------------------------------------------------------- */
 
-#define PASS 1
-#define DROP 0
+#define PASS         1
+#define DROP         0
 #define DROP_QUIETLY 2 /* leaving: dropped like a full queue would, which UDP does not tell its caller */
 
 static always void learn_from_packet(struct __sk_buff *skb, struct chaos_sock *s)

@@ -37,7 +37,7 @@ static always void set_inject(struct chaos_sock *s, struct chaos_verdict *v, __u
 
 /* Decides a fault once for a connection, or for the present request: true for the packet with which it begins. */
 static __noinline __attribute__((unused)) bool decide_once(struct chaos_sock *s, struct chaos_verdict *v,
-							    const struct flow *f, __u32 fault, bool possible)
+							   const struct flow *f, __u32 fault, bool possible)
 {
 	const __u16 bit = 1 << fault;
 	struct chaos_stats *stats;
@@ -77,8 +77,8 @@ static always bool accept_silence(const struct flow *f, const struct packet *p, 
 	return decide_once(s, v, f, CHAOS_ACCEPT_SILENCE, true);
 }
 
-#define HELLO_HEAD 10	  /* bytes of a ClientHello that tell it from anything else */
-#define UPGRADE_PACKETS 4 /* in which a TLS handshake is looked for after a request for one */
+#define HELLO_HEAD      10 /* bytes of a ClientHello that tell it from anything else */
+#define UPGRADE_PACKETS 4  /* in which a TLS handshake is looked for after a request for one */
 
 /* A handshake record that holds a ClientHello of at most 64 KiB for TLS 1.0 or later. */
 static always bool is_client_hello(const __u8 *head)
@@ -104,7 +104,7 @@ static always bool asks_for_tls(const __u8 *head, __u32 payload)
  * or is in the middle of one, is never looked at again and counts for nothing.
  */
 static __noinline __attribute__((unused)) bool begins_tls(struct __sk_buff *skb, const struct packet *p,
-							   struct chaos_verdict *v)
+							  struct chaos_verdict *v)
 {
 	__u8 head[HELLO_HEAD] = {};
 
@@ -140,8 +140,8 @@ static always bool tls_stall(struct __sk_buff *skb, const struct flow *f, const 
  * Something between the two ends, a NAT or a firewall, has forgotten the connection: no packet comes through any more,
  * whichever end it is from. A handshake that waits for its answer is no connection yet.
  */
-static always bool half_open(const struct flow *f, const struct packet *p, struct chaos_sock *s, struct chaos_verdict *v,
-			     const struct chaos_rule *r)
+static always bool half_open(const struct flow *f, const struct packet *p, struct chaos_sock *s,
+			     struct chaos_verdict *v, const struct chaos_rule *r)
 {
 	__u64 now = now_ns(), last = v->last_packet_ns;
 

@@ -19,9 +19,9 @@
 
 /* A network namespace of this machine, held open. */
 struct netns {
-	uint64_t inode;	 /* of the nsfs file: what /proc/PID/ns/net shows; its name while it lives */
-	int fd;		 /* open on it, close-on-exec */
-	char name[64];	 /* how a person would call it: "host", "ns1" (ip netns), "pid 4242" */
+	uint64_t inode; /* of the nsfs file: what /proc/PID/ns/net shows; its name while it lives */
+	int fd;         /* open on it, close-on-exec */
+	char name[64];  /* how a person would call it: "host", "ns1" (ip netns), "pid 4242" */
 };
 
 struct netns_list {
@@ -49,10 +49,10 @@ int netns_run(const struct netns *netns, int (*fn)(void *arg), void *arg);
 struct device {
 	unsigned int ifindex;
 	char name[IF_NAMESIZE];
-	unsigned int flags;	 /* IFF_* */
-	unsigned short type;	 /* ARPHRD_* */
+	unsigned int flags;  /* IFF_* */
+	unsigned short type; /* ARPHRD_* */
 	unsigned int tx_queues;
-	bool has_address;	 /* some IPv4 or IPv6 address is on it (a link-local one counts) */
+	bool has_address; /* some IPv4 or IPv6 address is on it (a link-local one counts) */
 };
 
 /* Devices of one namespace. The array is the caller's, to be freed with free(). */
@@ -64,17 +64,17 @@ int device_for_address(const struct netns *netns, const struct in6_addr *address
 
 /* What a device is to be prepared with. */
 struct device_wish {
-	int egress_prog_fd;	    /* our tc program for packets that leave, or -1 */
-	int ingress_prog_fd;	    /* our tc program for packets that arrive, or -1 */
-	bool fq;		    /* replace the root queue by fq */
-	uint64_t fq_horizon_ns;	    /* longest delay with its margin */
-	uint32_t generation;	    /* of the load: goes into clsact filter handles, so that two loads live side by side */
-	const char *pin_dir;	    /* bpffs directory for TCX links, or NULL: links stay open in *result only */
+	int egress_prog_fd;     /* our tc program for packets that leave, or -1 */
+	int ingress_prog_fd;    /* our tc program for packets that arrive, or -1 */
+	bool fq;                /* replace the root queue by fq */
+	uint64_t fq_horizon_ns; /* longest delay with its margin */
+	uint32_t generation;    /* of the load: goes into clsact filter handles, so that two loads live side by side */
+	const char *pin_dir;    /* bpffs directory for TCX links, or NULL: links stay open in *result only */
 };
 
 /* What was done. Fields not used are 0 or -1. */
 struct device_result {
-	unsigned int flags;	    /* enum chaos_device_flag: what now works there */
+	unsigned int flags;                  /* enum chaos_device_flag: what now works there */
 	int egress_link_fd, ingress_link_fd; /* TCX links, the caller's to close; -1 with clsact */
 };
 

@@ -24,7 +24,7 @@ struct chaos; /* the skeleton */
 struct engine {
 	struct chaos *skel;
 	uint32_t generation;
-	char pin_dir[96];	/* of this load, empty before engine_pin() */
+	char pin_dir[96]; /* of this load, empty before engine_pin() */
 	int control_fd, sock_fd;
 	int egress_fd, ingress_fd; /* tc programs, -1 when no rule needs them */
 	struct bpf_link *links[ENGINE_MAX_LINKS];

@@ -14,16 +14,16 @@
 enum exit_code {
 	EXIT_DONE = 0,
 	EXIT_FAILED = 1,   /* something went wrong while doing it */
-	EXIT_USAGE = 2,	   /* bad usage or bad rules */
+	EXIT_USAGE = 2,    /* bad usage or bad rules */
 	EXIT_CANNOT = 3,   /* this kernel or machine cannot */
 	EXIT_WEAKNESS = 4, /* a hypothesis did not hold */
 	EXIT_ABORTED = 5,
 };
 
 struct error {
-	int exit;	 /* enum exit_code that the command should end with */
+	int exit; /* enum exit_code that the command should end with */
 	char text[1024];
-	char hint[512];	 /* what would make it work, or empty */
+	char hint[512]; /* what would make it work, or empty */
 };
 
 /* Sets text (printf style) and the exit code, clears the hint, returns `code` (a negative errno). */

@@ -9,8 +9,8 @@
 #include "bpf/chaos.h"
 
 struct eventlog {
-	int fd;		  /* the log */
-	int ring_fd;	  /* readable when something is in the ring */
+	int fd;      /* the log */
+	int ring_fd; /* readable when something is in the ring */
 	/* News for whoever prepares devices (enum chaos_event_kind but FAULT), or NULL: they are lost. */
 	void (*on_notice)(const struct chaos_event *event, void *arg);
 	void *arg;

@@ -9,24 +9,24 @@
 #include <stddef.h>
 
 enum feature {
-	FEATURE_BPF,	      /* BPF programs can be loaded at all: root, no lockdown in the way */
-	FEATURE_BTF,	      /* /sys/kernel/btf/vmlinux: programs adapt to this kernel */
-	FEATURE_CGROUP2,      /* a cgroup v2 hierarchy is mounted */
-	FEATURE_RINGBUF,      /* events */
-	FEATURE_FORK_HOOK,    /* raw tracepoints: children of a pid, cgroups made later */
-	FEATURE_SET_RETVAL,   /* any errno from connect(); below: by a rewritten destination */
-	FEATURE_TCX,	      /* tc programs as links; below: clsact */
-	FEATURE_FQ,	      /* delay */
-	FEATURE_ACCEPT_HOOK,  /* fexit on accept: owner of an accepted connection is who accepted it */
-	FEATURE_PIDFD_GETFD,  /* connections older than the load */
+	FEATURE_BPF,         /* BPF programs can be loaded at all: root, no lockdown in the way */
+	FEATURE_BTF,         /* /sys/kernel/btf/vmlinux: programs adapt to this kernel */
+	FEATURE_CGROUP2,     /* a cgroup v2 hierarchy is mounted */
+	FEATURE_RINGBUF,     /* events */
+	FEATURE_FORK_HOOK,   /* raw tracepoints: children of a pid, cgroups made later */
+	FEATURE_SET_RETVAL,  /* any errno from connect(); below: by a rewritten destination */
+	FEATURE_TCX,         /* tc programs as links; below: clsact */
+	FEATURE_FQ,          /* delay */
+	FEATURE_ACCEPT_HOOK, /* fexit on accept: owner of an accepted connection is who accepted it */
+	FEATURE_PIDFD_GETFD, /* connections older than the load */
 	FEATURE_COUNT,
 };
 
 struct features {
 	bool has[FEATURE_COUNT];
 	char why_not[FEATURE_COUNT][160]; /* what the probe said, empty when it is there */
-	char cgroup2_mount[256];	  /* where cgroup v2 is mounted */
-	char kernel[128];		  /* uname -r */
+	char cgroup2_mount[256];          /* where cgroup v2 is mounted */
+	char kernel[128];                 /* uname -r */
 };
 
 /* Word, as in `doctor --json`. */

@@ -19,14 +19,14 @@
 #include "user/qdisc.h"
 
 enum journal_kind {
-	JOURNAL_QDISC,	/* `tree` is what the device had */
+	JOURNAL_QDISC,  /* `tree` is what the device had */
 	JOURNAL_CLSACT, /* `made`: the device's clsact is of our making; of `tree` only the length counts */
 	JOURNAL_KIND_COUNT,
 };
 
 struct journal_record {
 	enum journal_kind kind;
-	uint64_t netns;	 /* inode */
+	uint64_t netns;  /* inode */
 	uint64_t cookie; /* of the namespace, 0: unknown */
 	unsigned int ifindex;
 	char name[IF_NAMESIZE];

@@ -12,7 +12,7 @@
 
 /* Linux 6.6: BPF links at a device's ingress and egress. */
 #define BPF_TCX_INGRESS ((enum bpf_attach_type)46)
-#define BPF_TCX_EGRESS ((enum bpf_attach_type)47)
+#define BPF_TCX_EGRESS  ((enum bpf_attach_type)47)
 #ifndef BPF_F_BEFORE
 #define BPF_F_BEFORE (1U << 3)
 #endif

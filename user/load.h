@@ -13,21 +13,21 @@
 #include "user/rules.h"
 
 struct load_options {
-	const char *command;	 /* "load", "exec", "inject": shown by `status` */
-	bool observe;		 /* count what would be hit, inject nothing */
+	const char *command;     /* "load", "exec", "inject": shown by `status` */
+	bool observe;            /* count what would be hit, inject nothing */
 	bool checking;           /* load_check(): a container or name that is not there is told, and no error */
 	bool wait;               /* what a rule names by cgroup, container, pod or unit may start later */
-	bool foreground;	 /* faults live as long as this process: nothing is pinned but the state */
+	bool foreground;         /* faults live as long as this process: nothing is pinned but the state */
 	const char *only_cgroup; /* exec: path below the cgroup2 mount; every rule is narrowed to it */
 };
 
 /* One line of `check` for a rule. */
 struct rule_plan {
-	char sentence[1024];	 /* what will be hit, until when (user/explain.h) */
-	char mechanism[512];	 /* how, on this kernel, on which devices */
-	char cannot[512];	 /* why it cannot be had here; empty when it can */
-	char hint[512];		 /* what would make it work */
-	char note[512];		 /* something to know (a cgroup with no process, ...), or empty */
+	char sentence[1024]; /* what will be hit, until when (user/explain.h) */
+	char mechanism[512]; /* how, on this kernel, on which devices */
+	char cannot[512];    /* why it cannot be had here; empty when it can */
+	char hint[512];      /* what would make it work */
+	char note[512];      /* something to know (a cgroup with no process, ...), or empty */
 };
 
 /*
@@ -43,8 +43,8 @@ struct load_result {
 	uint32_t generation;
 	size_t rules;
 	double ends_in_s;
-	size_t devices;		 /* prepared now */
-	size_t sockets;		 /* connections older than the load that were given their owner */
+	size_t devices; /* prepared now */
+	size_t sockets; /* connections older than the load that were given their owner */
 	double took_ms;
 };
 
@@ -54,8 +54,8 @@ struct load_result {
  * reaper was started in the background. The rules stay the caller's and must outlive a foreground load; what this
  * kernel cannot do with UDP may be taken out of them.
  */
-int load_start(struct rules *rules, const struct load_options *options, struct load **load,
-	       struct load_result *result, struct error *err);
+int load_start(struct rules *rules, const struct load_options *options, struct load **load, struct load_result *result,
+	       struct error *err);
 
 /*
  * Serves a foreground load until `seconds` have passed (negative: until its last rule ends) or `wake_fd` (-1: none)
@@ -74,8 +74,8 @@ int load_unload(const char *name, struct error *err);
 
 struct stop_result {
 	bool was_loaded;
-	double disarmed_ms;	/* until no program injects any more */
-	double took_ms;		/* until everything is as before */
+	double disarmed_ms; /* until no program injects any more */
+	double took_ms;     /* until everything is as before */
 };
 
 /*

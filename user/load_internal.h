@@ -33,7 +33,7 @@ struct load {
 	struct follow follow; /* while it is served */
 	char pin_dir[64];
 	uint64_t began_ns; /* CLOCK_BOOTTIME: rules count from here */
-	bool appeared;	   /* something is to be prepared */
+	bool appeared;     /* something is to be prepared */
 };
 
 /* Everything up to, but without, touching the machine. */

@@ -20,7 +20,7 @@
 
 struct netlink {
 	struct mnl_socket *socket;
-	uint64_t inode;	 /* of the namespace */
+	uint64_t inode;  /* of the namespace */
 	uint64_t cookie; /* of the namespace; 0 where the kernel does not tell (before 5.14) */
 	unsigned int sequence;
 	char *replies; /* messages that answer the last request, one after the other */

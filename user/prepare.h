@@ -20,7 +20,7 @@
 struct prepared_device {
 	unsigned int ifindex;
 	unsigned int flags; /* enum chaos_device_flag */
-	int links[2];	    /* TCX links that are not pinned, or -1 */
+	int links[2];       /* TCX links that are not pinned, or -1 */
 };
 
 struct prepared_netns {
@@ -36,7 +36,7 @@ struct prepare {
 	struct engine *engine;
 	const char *pin_dir; /* for TCX links, or NULL: they live with this process */
 	uint64_t horizon_ns;
-	bool has_fq;	     /* this kernel */
+	bool has_fq; /* this kernel */
 
 	struct prepared_netns *spaces;
 	size_t count;

@@ -11,9 +11,9 @@
 
 struct process {
 	uint32_t pid, parent;
-	uint32_t uid;		/* effective */
-	uint64_t cgroup_id;	/* in the cgroup v2 hierarchy; 0: unknown */
-	uint64_t netns;		/* inode of its network namespace; 0: unknown */
+	uint32_t uid;       /* effective */
+	uint64_t cgroup_id; /* in the cgroup v2 hierarchy; 0: unknown */
+	uint64_t netns;     /* inode of its network namespace; 0: unknown */
 	char comm[CHAOS_COMM_LEN];
 };
 

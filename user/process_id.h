@@ -9,7 +9,7 @@
 
 /* A process that cannot be mistaken for another that got its number later. */
 struct process_id {
-	pid_t pid;	  /* 0: none */
+	pid_t pid;        /* 0: none */
 	uint64_t started; /* ticks since boot, field 22 of /proc/PID/stat */
 };
 struct process_id process_id_of(pid_t pid);

@@ -17,9 +17,9 @@
 
 #include "user/netlink.h"
 
-#define QDISC_OUR_ROOT 0xc4a00000U
+#define QDISC_OUR_ROOT     0xc4a00000U
 #define QDISC_MAX_CHILDREN 1024
-#define QDISC_KIND_SIZE 16
+#define QDISC_KIND_SIZE    16
 #define QDISC_OPTIONS_SIZE 512
 
 /* One queueing discipline as the kernel reports it. */
@@ -41,8 +41,8 @@ struct qdisc_list {
 
 /* What a device had: its root, and the children where the root is mq. Free with qdisc_tree_free(). */
 struct qdisc_tree {
-	struct qdisc root;	   /* kind "" when the kernel shows none, as for a device that never was up */
-	struct qdisc *children;	   /* minor number of `parent` says which queue */
+	struct qdisc root;      /* kind "" when the kernel shows none, as for a device that never was up */
+	struct qdisc *children; /* minor number of `parent` says which queue */
 	size_t children_count;
 	unsigned int tx_queue_len; /* of the device: attaching a queue may change it, see qdisc_restore_length() */
 };

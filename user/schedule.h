@@ -23,8 +23,8 @@ void moment_now(struct moment *now);
 
 struct schedule {
 	struct chaos_interval *intervals;
-	size_t count;	 /* 1 to CHAOS_MAX_INTERVALS */
-	uint64_t end_ns; /* CLOCK_BOOTTIME: after this no rule is in force */
+	size_t count;        /* 1 to CHAOS_MAX_INTERVALS */
+	uint64_t end_ns;     /* CLOCK_BOOTTIME: after this no rule is in force */
 	uint64_t *begins_ns; /* of every rule: when it is first in force */
 };
 

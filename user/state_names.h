@@ -10,7 +10,7 @@
 /* One pattern, or (text empty) what several patterns share. */
 struct name_status {
 	uint32_t number;
-	char text[264];		    /* `*.` in front of a suffix */
+	char text[264];             /* `*.` in front of a suffix */
 	struct in6_addr *addresses; /* IPv4 in mapped form */
 	size_t addresses_count;
 };

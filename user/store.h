@@ -23,24 +23,24 @@
 #include "user/error.h"
 #include "user/process_id.h"
 
-#define STORE_BPFFS "/sys/fs/bpf"
-#define STORE_PINS STORE_BPFFS "/chaosbpf"
-#define STORE_RUN "/run/chaosbpf"
-#define STORE_JOURNAL STORE_RUN "/journal"
-#define STORE_EVENTS STORE_RUN "/events"
+#define STORE_BPFFS          "/sys/fs/bpf"
+#define STORE_PINS           STORE_BPFFS "/chaosbpf"
+#define STORE_RUN            "/run/chaosbpf"
+#define STORE_JOURNAL        STORE_RUN "/journal"
+#define STORE_EVENTS         STORE_RUN "/events"
 #define STORE_EVENTS_DROPPED STORE_RUN "/events-dropped"
-#define STORE_STATS STORE_RUN "/stats"
-#define STORE_RULES STORE_RUN "/rules.yaml"
+#define STORE_STATS          STORE_RUN "/stats"
+#define STORE_RULES          STORE_RUN "/rules.yaml"
 
 struct store_record {
 	uint32_t generation;
 	bool observe;
-	bool over;		  /* taken down at its end; counters are in STORE_STATS */
+	bool over; /* taken down at its end; counters are in STORE_STATS */
 	char command[16];
 	char file[256];
-	uint64_t loaded_at_s;	  /* wall clock */
-	uint64_t end_ns;	  /* CLOCK_BOOTTIME */
-	struct process_id owner;  /* whose life bounds the load; none: only its deadlines do */
+	uint64_t loaded_at_s;    /* wall clock */
+	uint64_t end_ns;         /* CLOCK_BOOTTIME */
+	struct process_id owner; /* whose life bounds the load; none: only its deadlines do */
 	struct process_id reaper;
 };
 

@@ -16,10 +16,10 @@
 #include "user/rules.h"
 #include "user/target.h"
 
-#define DEFINE_PAIR(name, key_type)                                                                                    \
-	struct name {                                                                                                  \
-		key_type key;                                                                                          \
-		uint32_t set;                                                                                          \
+#define DEFINE_PAIR(name, key_type) \
+	struct name {               \
+		key_type key;       \
+		uint32_t set;       \
 	}
 DEFINE_PAIR(pid_pair, uint32_t);
 DEFINE_PAIR(cgroup_pair, struct chaos_cgroup_key);
@@ -47,7 +47,7 @@ struct tables {
 
 	struct chaos_vector *sets;
 	size_t sets_count;
-	uint32_t *sets_index;	/* hash of vectors, to find equal ones */
+	uint32_t *sets_index; /* hash of vectors, to find equal ones */
 	size_t sets_room;
 
 	struct pid_pair *pids;
@@ -62,7 +62,7 @@ struct tables {
 	size_t comms_count;
 	struct host_pair *hosts;
 	size_t hosts_count;
-	uint32_t *ports;	/* 65536 sets */
+	uint32_t *ports; /* 65536 sets */
 
 	const char *const *resolvers; /* process names, ends with NULL; NULL: no rule asks for them */
 
@@ -70,7 +70,7 @@ struct tables {
 	size_t names_count;
 	struct resolved_pair *resolved;
 	size_t resolved_count;
-	uint32_t *name_sets;	/* by number; 0 is CHAOS_NAME_OPEN */
+	uint32_t *name_sets; /* by number; 0 is CHAOS_NAME_OPEN */
 	size_t name_sets_count;
 
 	struct chaos_patterns patterns;

@@ -17,7 +17,7 @@
 #include "user/netlink.h"
 
 /* Filter handles are c4a and 20 bits of the load's generation. */
-#define TCPROG_HANDLE(generation) (0xc4a00000U | ((generation) & 0xfffff))
+#define TCPROG_HANDLE(generation) (0xc4a00000U | ((generation)&0xfffff))
 
 /* For tests: behave like a kernel without TCX. */
 extern bool tcprog_no_tcx;
