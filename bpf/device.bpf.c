@@ -19,6 +19,12 @@ struct held_copy {
 };
 MAP(BPF_MAP_TYPE_PERCPU_ARRAY, chaos_copy, __u32, struct held_copy, 1);
 
+/* Of the checksum in the transport header. */
+static always __u32 checksum_offset(const struct packet *p)
+{
+	return p->protocol == CHAOS_UDP ? offsetof(struct udp_header, checksum) : offsetof(struct tcp_header, checksum);
+}
+
 static always bool swap(struct __sk_buff *skb, __u32 offset, __u32 size)
 {
 	__u8 a[16], b[16];
@@ -121,9 +127,7 @@ static always int answer(struct __sk_buff *skb, __u16 rcode)
 static always bool change_answer(struct __sk_buff *skb, __u32 network, const struct packet *p, __u32 front)
 {
 	const __u32 at = network + p->payload_offset + front;
-	const __u32 checksum = network + p->transport +
-			       (p->protocol == CHAOS_UDP ? offsetof(struct udp_header, checksum)
-							 : offsetof(struct tcp_header, checksum));
+	const __u32 checksum = network + p->transport + checksum_offset(p);
 	struct chaos_question_key key = { .local_port = p->destination_port, .protocol = p->protocol };
 	struct chaos_question *question;
 	__u16 head[DNS_HEADER / 2], records, rcode;
@@ -163,8 +167,6 @@ static always void change_answers(struct __sk_buff *skb, const struct packet *p)
  */
 static always bool corrupt_payload(struct __sk_buff *skb, __u32 network, const struct packet *p)
 {
-	const __u32 checksum = p->protocol == CHAOS_UDP ? offsetof(struct udp_header, checksum)
-							: offsetof(struct tcp_header, checksum);
 	const __u64 flags =
 		p->protocol == CHAOS_UDP ? BPF_F_MARK_MANGLED_0 : 0; /* 0 is no checksum there, and stays so */
 	__u32 change = bpf_get_prandom_u32(), at = bpf_get_prandom_u32(), end = p->payload_offset + p->payload;
@@ -186,7 +188,8 @@ static always bool corrupt_payload(struct __sk_buff *skb, __u32 network, const s
 		pair[1] ^= change;
 	else
 		pair[0] ^= change;
-	if (bpf_l4_csum_replace(skb, network + p->transport + checksum, *(__u16 *)was, *(__u16 *)pair, flags | 2))
+	if (bpf_l4_csum_replace(skb, network + p->transport + checksum_offset(p), *(__u16 *)was, *(__u16 *)pair,
+				flags | 2))
 		return false;
 	return !(at + 1 < end ? bpf_skb_store_bytes(skb, network + at, pair, 2, 0)
 			      : bpf_skb_store_bytes(skb, network + at, pair, 1, 0));

@@ -216,6 +216,8 @@ static void add_notes(const struct load *load, size_t index, struct rule_plan *p
 		add_note(plan, "TCP only on this kernel");
 	if (rule->fault.faults & 1 << CHAOS_CORRUPT && m->protocols & 1 << CHAOS_UDP && m->directions == CHAOS_BOTH)
 		add_note(plan, "of UDP only what leaves is damaged");
+	if (rule->fault.break_chunks)
+		add_note(plan, "chunks are counted in clear text: connections that speak TLS or HTTP/2 are skipped");
 	if (m->endpoint.names_count && rule->fault.faults & 1 << CHAOS_REFUSE)
 		add_note(plan,
 			 "refuse happens before TLS tells the host's name: it goes by what DNS said of the address");
