@@ -39,8 +39,15 @@ enum chaos_fault {
 	CHAOS_TOKENS,
 	CHAOS_DNS,
 	CHAOS_BREAK_AFTER,
+	CHAOS_NETWORK_FAULT_COUNT, /* from here on there is a caller and no connection */
+	CHAOS_GPU_OOM = CHAOS_NETWORK_FAULT_COUNT,
+	CHAOS_CALL,
+	CHAOS_ERRNO,
 	CHAOS_FAULT_COUNT,
 };
+
+/* Faults inside a process. */
+#define CHAOS_CALLS (1 << CHAOS_GPU_OOM | 1 << CHAOS_CALL | 1 << CHAOS_ERRNO)
 
 /* Connections that are there and say nothing; connections that are slow all along. */
 #define CHAOS_SILENCE (1 << CHAOS_ACCEPT_SILENCE | 1 << CHAOS_TLS_STALL | 1 << CHAOS_HALF_OPEN)
@@ -66,11 +73,31 @@ enum chaos_dns {
 	CHAOS_DNS_COUNT,
 };
 
+/* What a process asks of the kernel, and `errno` refuses. */
+enum chaos_operation {
+	CHAOS_OPEN,
+	CHAOS_CREATE,
+	CHAOS_READ,
+	CHAOS_WRITE,
+	CHAOS_MMAP,
+	CHAOS_MEMORY,
+	CHAOS_CONNECT,
+	CHAOS_SEND,
+	CHAOS_RECEIVE,
+	CHAOS_SOCKET,
+	CHAOS_IOCTL,
+	CHAOS_FORK,
+	CHAOS_THREAD,
+	CHAOS_EXEC,
+	CHAOS_OPERATION_COUNT,
+};
+
 /* What `percent` is a percentage of. */
 enum chaos_per {
 	CHAOS_PER_CONNECTION,
 	CHAOS_PER_PACKET,
 	CHAOS_PER_REQUEST,
+	CHAOS_PER_CALL, /* of a fault inside a process, always */
 	CHAOS_PER_COUNT,
 };
 
@@ -121,6 +148,7 @@ enum chaos_skip {
 	CHAOS_SKIP_SSH,	     /* an SSH connection, and the rule does not say include-ssh */
 	CHAOS_SKIP_DEVICE,   /* the packet left by a device that cannot do this fault (yet) */
 	CHAOS_SKIP_ENCRYPTED, /* what the fault has to count cannot be seen: TLS, HTTP/2 */
+	CHAOS_SKIP_ASSIST, /* the calling thread could not be stopped to be given another result */
 	CHAOS_SKIP_COUNT,
 };
 
@@ -152,7 +180,7 @@ struct chaos_rule {
 	__u64 begins_ns;      /* first in force: where ramps begin */
 	struct chaos_ramp percent_ramp, drop_ramp, delay_ramp; /* of percent_ppm, drop_ppm, delay_ns */
 	__u32 rate_count;     /* see struct chaos_budget */
-	__s32 error;	      /* refuse: the errno that connect() returns, positive */
+	__s32 error;	      /* refuse: the errno that connect() returns; errno: that of the operation; call: what errno becomes; positive */
 	__u8 per;	      /* enum chaos_per */
 	__u8 distribution;    /* enum chaos_distribution */
 	__u8 directions;      /* enum chaos_direction, a set */
@@ -174,6 +202,11 @@ struct chaos_rule {
 	__u64 idle_ns;	      /* half-open */
 	__u64 rate_bytes;     /* a second, of a connection */
 	__u64 token_ns;	      /* from one event of a stream to the next */
+	__s64 returns;	      /* call: the result */
+	__u64 min_bytes;      /* gpu-oom: smaller allocations succeed */
+	__u64 above_bytes;    /* gpu-oom: what a process may hold; 0: no limit */
+	__u32 failures;	      /* gpu-oom: calls that fail in a row, once one has been chosen; at least 1 */
+	__u32 pad2;
 };
 
 /*
@@ -197,6 +230,43 @@ struct chaos_budget {
 	__u64 window_ns;     /* 0: no max-rate */
 	__u64 connections;   /* connections numbered so far: the dice are thrown for (seed, number) */
 	__u64 recent[CHAOS_RATE_SLOTS];
+};
+
+/*
+ * The same for calls. Programs on user functions may not take a lock: a fault is claimed by being the first to write its
+ * number into chaos_claims, where the time stands at which it was done.
+ */
+struct chaos_claim_key {
+	__u32 rule;
+	__u32 pad;
+	__u64 number; /* from 0 */
+};
+#define CHAOS_MAX_CALL_RATE 1000 /* max-rate of a fault inside a process: each claim in the window is kept */
+#define CHAOS_CLAIMS_KEPT 64	 /* and some more, for whoever is late */
+
+/* A thread that has made calls that a rule looks at. */
+struct chaos_caller_key {
+	__u32 tid;
+	__u32 rule;
+};
+struct chaos_caller {
+	__u64 calls;   /* so many, the present one included */
+	__u32 thread;  /* number among the threads of the rule: the dice are thrown for (seed, thread, call) */
+	__u32 failing; /* gpu-oom: so many more fail, whatever the dice say */
+};
+
+/* A user function with a probe, by number: what the probe's cookie says. */
+#define CHAOS_MAX_POINTS 2048
+#define CHAOS_FUNCTION_LEN 32
+struct chaos_point {
+	__u32 set;	     /* of rules */
+	__u32 pad;
+	__s64 ret;	     /* from the function's first byte to that of some `ret` instruction of the same file; 0: none */
+	char function[CHAOS_FUNCTION_LEN]; /* its name, or the beginning of it; ends with a NUL */
+};
+struct chaos_point_stats {
+	__u64 calls;	/* of anyone */
+	__u64 injected;
 };
 
 /* Counters of one rule on one CPU. */
@@ -432,21 +502,29 @@ struct chaos_spread {
 struct chaos_event {
 	__u64 time_ns;
 	__u64 cgroup_id;
-	__u64 delay_ns;	     /* CHAOS_DELAY: how long the request or packet is held */
-	__u64 connection;    /* its number under the rule */
+	union {
+		__u64 delay_ns; /* CHAOS_DELAY: how long the request or packet is held */
+		__u64 bytes;	/* CHAOS_GPU_OOM: how much was asked for */
+	};
+	__u64 connection;    /* its number under the rule; of a call, that of the thread */
 	__u32 generation;
 	__u32 rule;
 	__u32 pid;
 	__u32 uid;
-	__u32 request;
-	__s32 error;	     /* CHAOS_REFUSE: positive errno */
-	__u8 peer[16];	     /* the other end */
-	__u8 local[16];
+	__u32 request;	     /* of a call, its number in the thread */
+	__s32 error;	     /* CHAOS_REFUSE, CHAOS_ERRNO, CHAOS_CALL: positive errno, or 0 */
+	union {
+		struct {
+			__u8 peer[16]; /* the other end */
+			__u8 local[16];
+		};
+		char function[CHAOS_FUNCTION_LEN]; /* CHAOS_GPU_OOM, CHAOS_CALL */
+	};
 	__u16 peer_port;
 	__u16 local_port;
 	__u8 fault;	     /* enum chaos_fault */
 	__u8 protocol;	     /* enum chaos_protocol */
-	__u8 side;	     /* enum chaos_side */
+	__u8 side;	     /* enum chaos_side; of CHAOS_ERRNO: enum chaos_operation */
 	__u8 kind;	     /* enum chaos_event_kind */
 	char comm[CHAOS_COMM_LEN];
 };
@@ -502,15 +580,19 @@ struct chaos_knobs {
 	__u32 names;			    /* 1: there are such */
 	__u32 resolver;			    /* the set of rules that count the questions of the machine's resolvers, too */
 	__u32 resolvers;		    /* 1: there are such */
+	__u32 operations[CHAOS_OPERATION_COUNT]; /* sets: the rules for an operation */
+	__u32 caller_comm;		    /* 1: some rule for calls names a process */
+	__u32 cookies;			    /* 1: a probe can tell its number; 0: `point` is that of all probes of this copy */
+	__u32 point;
 };
 
 _Static_assert(sizeof(struct chaos_vector) == 128, "chaos_vector");
-_Static_assert(sizeof(struct chaos_rule) == 208, "chaos_rule");
+_Static_assert(sizeof(struct chaos_rule) == 240, "chaos_rule");
 _Static_assert(sizeof(struct chaos_event) == 112, "chaos_event");
 _Static_assert(sizeof(struct chaos_owner) == 40, "chaos_owner");
 _Static_assert(sizeof(struct chaos_interval) == 136, "chaos_interval");
 _Static_assert(sizeof(struct chaos_verdict) == 72, "chaos_verdict");
-_Static_assert(CHAOS_FAULT_COUNT <= 16, "chaos_verdict.decided");
+_Static_assert(CHAOS_NETWORK_FAULT_COUNT <= 16, "chaos_verdict.decided");
 _Static_assert(sizeof(struct chaos_sock) == 192, "chaos_sock");
 _Static_assert(sizeof(struct chaos_flow_key) == 32, "chaos_flow_key");
 _Static_assert(sizeof(struct chaos_name_key) == 260, "chaos_name_key");

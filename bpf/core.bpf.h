@@ -608,22 +608,10 @@ static always void tell(__u32 rule, const struct flow *f, const struct chaos_own
 	bpf_ringbuf_submit(e, 0);
 }
 
-/*
- * Is the fault done, this time? Counts it as matched and as injected or skipped. `unit` is the throw for whatever
- * `per` names; `possible` is false when the mechanism is missing here.
- */
-static always bool decide(__u32 rule, const struct chaos_rule *r, struct chaos_stats *stats, __u32 fault, __u64 unit,
-			  bool possible)
+/* Counts what was decided, TAKEN or why not. Is the fault done? */
+static always bool settle(const struct chaos_rule *r, struct chaos_stats *stats, __u32 fault, __u32 reason)
 {
-	__u32 reason;
-
 	count(&stats->matched);
-	if (!chance(unit, at_present(r, r->percent_ppm, &r->percent_ramp)))
-		reason = CHAOS_SKIP_PERCENT;
-	else if (!possible)
-		reason = fault == CHAOS_BREAK_AFTER ? CHAOS_SKIP_ENCRYPTED : CHAOS_SKIP_DEVICE;
-	else
-		reason = take(rule, r);
 	if (reason == TAKEN && (r->flags & CHAOS_RULE_OBSERVE))
 		reason = CHAOS_SKIP_OBSERVE;
 	if (reason != TAKEN) {
@@ -635,6 +623,24 @@ static always bool decide(__u32 rule, const struct chaos_rule *r, struct chaos_s
 	if (fault < CHAOS_FAULT_COUNT)
 		count(&stats->faults[fault]);
 	return true;
+}
+
+/*
+ * Is the fault done, this time? Counts it as matched and as injected or skipped. `unit` is the throw for whatever
+ * `per` names; `possible` is false when the mechanism is missing here.
+ */
+static always bool decide(__u32 rule, const struct chaos_rule *r, struct chaos_stats *stats, __u32 fault, __u64 unit,
+			  bool possible)
+{
+	__u32 reason;
+
+	if (!chance(unit, at_present(r, r->percent_ppm, &r->percent_ramp)))
+		reason = CHAOS_SKIP_PERCENT;
+	else if (!possible)
+		reason = fault == CHAOS_BREAK_AFTER ? CHAOS_SKIP_ENCRYPTED : CHAOS_SKIP_DEVICE;
+	else
+		reason = take(rule, r);
+	return settle(r, stats, fault, reason);
 }
 
 /* Came up for decision, and its own dice said no. */

@@ -18,6 +18,15 @@ static int missing(const struct load *load, enum feature feature, struct error *
 			 load->features.why_not[feature]);
 }
 
+/* Faults inside a process that are not done yet. */
+static int call_possible(const struct rule *rule, struct error *err)
+{
+	if (rule->fault.faults & (1 << CHAOS_GPU_OOM | 1 << CHAOS_CALL))
+		return error_set(err, -EOPNOTSUPP, EXIT_CANNOT, "'%s' is not built yet",
+				 fault_names[__builtin_ctz(rule->fault.faults)]);
+	return 0;
+}
+
 int rule_possible(const struct load *load, size_t index, struct error *err)
 {
 	static const enum feature always_needed[] = { FEATURE_BPF, FEATURE_BTF, FEATURE_CGROUP2, FEATURE_RINGBUF };
@@ -28,6 +37,8 @@ int rule_possible(const struct load *load, size_t index, struct error *err)
 		if (!f->has[always_needed[i]])
 			return missing(load, always_needed[i], err);
 	}
+	if (rule->fault.faults & CHAOS_CALLS)
+		return call_possible(rule, err);
 	if (rule_device_needs(rule) & CHAOS_DEVICE_FQ && !f->has[FEATURE_FQ]) {
 		error_set(err, -EOPNOTSUPP, EXIT_CANNOT, "%s needs the fq queue, which this kernel does not have (%s)",
 			  fault_names[__builtin_ctz(rule->fault.faults & CHAOS_FAULTS_BY_FQ)], f->why_not[FEATURE_FQ]);

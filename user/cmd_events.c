@@ -60,6 +60,29 @@ static const char *name_of(const char *const *names, unsigned int count, unsigne
 	return value < count ? names[value] : "unknown";
 }
 
+/* A fault inside a process: it has a caller and no connection. */
+static bool is_call(const struct chaos_event *event)
+{
+	return event->fault >= CHAOS_NETWORK_FAULT_COUNT && event->fault < CHAOS_FAULT_COUNT;
+}
+
+/* What a fault inside a process has in the place of a connection. */
+static void print_call(struct json *json, const struct chaos_event *event)
+{
+	char function[CHAOS_FUNCTION_LEN + 1];
+
+	snprintf(function, sizeof(function), "%.*s", CHAOS_FUNCTION_LEN, event->function);
+	if (event->fault == CHAOS_ERRNO)
+		json_text(json, "operation", name_of(operation_names, CHAOS_OPERATION_COUNT, event->side));
+	else
+		json_text(json, "function", function);
+	if (event->fault == CHAOS_GPU_OOM)
+		json_count(json, "bytes", event->bytes);
+	if (event->error)
+		json_text(json, "error", errno_name(event->error));
+	json_close_object(json);
+}
+
 static void print_json(const struct chaos_event *event, const char *rule)
 {
 	char text[INET6_ADDRSTRLEN], comm[CHAOS_COMM_LEN + 1];
@@ -72,13 +95,18 @@ static void print_json(const struct chaos_event *event, const char *rule)
 	json_text(&json, "rule", rule);
 	json_text(&json, "fault", name_of(fault_names, CHAOS_FAULT_COUNT, event->fault));
 	json_count(&json, "generation", event->generation);
-	json_count(&json, "connection", event->connection);
-	json_count(&json, "request", event->request);
+	json_count(&json, is_call(event) ? "thread" : "connection", event->connection);
+	json_count(&json, is_call(event) ? "call" : "request", event->request);
 	json_count(&json, "pid", event->pid);
 	json_count(&json, "uid", event->uid);
 	snprintf(comm, sizeof(comm), "%.*s", CHAOS_COMM_LEN, event->comm);
 	json_text(&json, "comm", comm);
 	json_count(&json, "cgroup_id", event->cgroup_id);
+	if (is_call(event)) {
+		print_call(&json, event);
+		json_end(&json);
+		return;
+	}
 	json_text(&json, "protocol", name_of(protocol_names, CHAOS_PROTOCOL_COUNT, event->protocol));
 	json_text(&json, "side", name_of(side_names, CHAOS_SIDE_COUNT, event->side));
 	json_text(&json, "peer", address_text(text, sizeof(text), event->peer));
@@ -112,6 +140,17 @@ static void what_text(char *out, size_t size, const struct chaos_event *event)
 		break;
 	case CHAOS_REFUSE:
 		snprintf(out, size, "connect refused with %s", errno_name(event->error));
+		break;
+	case CHAOS_GPU_OOM:
+		snprintf(out, size, "%.*s of %llu bytes fails", CHAOS_FUNCTION_LEN, event->function,
+			 (unsigned long long)event->bytes);
+		break;
+	case CHAOS_CALL:
+		snprintf(out, size, "%.*s returns", CHAOS_FUNCTION_LEN, event->function);
+		break;
+	case CHAOS_ERRNO:
+		snprintf(out, size, "%s fails with %s", name_of(operation_names, CHAOS_OPERATION_COUNT, event->side),
+			 errno_name(event->error));
 		break;
 	case CHAOS_RESET:
 		snprintf(out, size, "connection reset");
@@ -164,7 +203,10 @@ static void print_text(const struct chaos_event *event, const char *rule)
 	text_clean(comm, sizeof(comm), raw);
 	snprintf(process, sizeof(process), "%s/%u", comm[0] ? comm : "?", event->pid);
 	address_text(address, sizeof(address), event->peer);
-	snprintf(peer, sizeof(peer), strchr(address, ':') ? "[%s]:%u" : "%s:%u", address, event->peer_port);
+	if (is_call(event))
+		snprintf(peer, sizeof(peer), "-");
+	else
+		snprintf(peer, sizeof(peer), strchr(address, ':') ? "[%s]:%u" : "%s:%u", address, event->peer_port);
 	what_text(what, sizeof(what), event);
 	printf("%s  %-20s  %-6s  %-20s  %-21s  %s\n", clock, rule,
 	       name_of(fault_names, CHAOS_FAULT_COUNT, event->fault), process, peer, what);

@@ -14,6 +14,7 @@
 #include <bpf/libbpf.h>
 
 #include "bpf/match.h"
+#include "user/finished.h"
 #include "chaos.skel.h"
 
 #define ACCEPT_ARGS_SINCE_6_10 2
@@ -68,11 +69,19 @@ static unsigned int accept_args(void)
 
 static void choose_programs(struct chaos *skel, const struct tables *t, const struct features *f)
 {
-	const bool packets = t->knobs.faults != 1 << CHAOS_REFUSE || !f->has[FEATURE_SET_RETVAL] || t->knobs.names;
+	const bool network = t->knobs.faults & ~CHAOS_CALLS;
+	const bool packets =
+		network && (t->knobs.faults != 1 << CHAOS_REFUSE || !f->has[FEATURE_SET_RETVAL] || t->knobs.names);
 	const bool accept = f->has[FEATURE_ACCEPT_HOOK] && has_server(t);
 	const bool hooks = f->has[FEATURE_FORK_HOOK];
 	const unsigned int args = accept ? accept_args() : 0;
 
+	bpf_program__set_autoload(skel->progs.chaos_create, network);
+	bpf_program__set_autoload(skel->progs.chaos_bind4, network);
+	bpf_program__set_autoload(skel->progs.chaos_bind6, network);
+	bpf_program__set_autoload(skel->progs.chaos_connect4, network);
+	bpf_program__set_autoload(skel->progs.chaos_connect6, network);
+	bpf_program__set_autoload(skel->progs.chaos_socket, t->knobs.faults & 1 << CHAOS_ERRNO);
 	bpf_program__set_autoload(skel->progs.chaos_egress, packets);
 	bpf_program__set_autoload(skel->progs.chaos_ingress, packets);
 	bpf_program__set_autoload(skel->progs.chaos_query, t->knobs.faults & 1 << CHAOS_DNS);
@@ -93,11 +102,25 @@ static void set_size(struct bpf_map *map, size_t entries)
 	bpf_map__set_max_entries(map, entries ? entries : 1);
 }
 
+/* Room for every claim of a window of max-rate, and for those that are late. */
+static size_t claims_needed(const struct tables *t)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < t->rules_count; i++) {
+		if (t->rules[i].faults & CHAOS_CALLS && (t->rules[i].max_hits || t->rules[i].rate_window_ns))
+			count += t->rules[i].rate_count + 2 * CHAOS_CLAIMS_KEPT;
+	}
+	return count;
+}
+
 static void size_maps(struct chaos *skel, const struct tables *t, const struct schedule *s)
 {
 	set_size(skel->maps.chaos_rules, t->rules_count);
 	set_size(skel->maps.chaos_budgets, t->rules_count);
 	set_size(skel->maps.chaos_stats, t->rules_count);
+	set_size(skel->maps.chaos_call_used, t->rules_count);
+	set_size(skel->maps.chaos_threads, t->rules_count);
 	set_size(skel->maps.chaos_schedule, s->count + SPARE_INTERVALS);
 	set_size(skel->maps.chaos_sets, t->sets_count + (t->follows ? SPARE_SETS : 0));
 	set_size(skel->maps.chaos_users, t->users_count);
@@ -112,6 +135,9 @@ static void size_maps(struct chaos *skel, const struct tables *t, const struct s
 	}
 	if (!(t->knobs.faults & 1 << CHAOS_DNS))
 		set_size(skel->maps.chaos_questions, 1);
+	if (!(t->knobs.faults & CHAOS_CALLS))
+		set_size(skel->maps.chaos_callers, 1);
+	set_size(skel->maps.chaos_claims, claims_needed(t));
 	if (!t->names_count && !(t->knobs.faults & 1 << CHAOS_DNS) && !t->knobs.chunks)
 		set_size(skel->maps.chaos_benches, 1);
 	if (!t->pids_count && !has_v1(t))
@@ -534,13 +560,16 @@ int engine_choose_again(int bss_fd)
 
 bool engine_all_finished(const struct engine *engine, size_t rules)
 {
-	struct chaos_finished finished;
-	uint32_t zero = 0;
+	const struct finished_maps maps = {
+		.finished_fd = bpf_map__fd(engine->skel->maps.chaos_finished),
+		.call_over_fd = bpf_map__fd(engine->skel->maps.chaos_call_over),
+	};
+	struct chaos_vector finished;
 
-	if (bpf_map_lookup_elem(bpf_map__fd(engine->skel->maps.chaos_finished), &zero, &finished))
+	if (finished_read(&maps, &finished))
 		return false;
 	for (size_t i = 0; i < rules; i++) {
-		if (!(finished.rules.word[i / 64] >> (i % 64) & 1))
+		if (!(finished.word[i / 64] >> (i % 64) & 1))
 			return false;
 	}
 	return true;

@@ -6,7 +6,7 @@
  *
  * The endpoint is always the server's end; with `side: server` the named processes are those that serve it.
  */
-#include "user/explain.h"
+#include "user/explain_internal.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -21,15 +21,7 @@
 #define SECOND           1000000000ULL
 #define HAS(rule, which) ((rule)->fault.faults & (1U << (which)))
 
-struct sentence {
-	char *buf;
-	size_t size, len;
-	bool cut;
-};
-
-static void say(struct sentence *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-
-static void say(struct sentence *s, const char *fmt, ...)
+void say(struct sentence *s, const char *fmt, ...)
 {
 	size_t room = s->size - s->len;
 	va_list ap;
@@ -166,7 +158,7 @@ static void say_ports(struct sentence *s, const struct endpoint *endpoint)
 }
 
 /* "processes named gunicorn* of user www-data in cgroup rag.slice and below" */
-static void say_whom(struct sentence *s, const struct match *match)
+void say_whom(struct sentence *s, const struct match *match)
 {
 	if (match->pid)
 		say(s, "process %u and its children", match->pid);
@@ -529,7 +521,7 @@ static void say_seed(struct sentence *s, const struct rule *rule)
 
 static void say_how_often(struct sentence *s, const struct rule *rule)
 {
-	static const char *const units[] = { "connections", "packets", "requests" };
+	static const char *const units[] = { "connections", "packets", "requests", "calls" };
 	const char *window = rule->rate_window_ns == SECOND ? "a second" : "an hour";
 
 	if (rule->rate_window_ns == 60 * SECOND)
@@ -540,7 +532,7 @@ static void say_how_often(struct sentence *s, const struct rule *rule)
 		say(s, "; on ");
 		say_ramped(s, rule->percent_ppm, &rule->percent_ramp, say_percent);
 		say(s, " of the %s", units[rule->per]);
-	} else if (rule->per != CHAOS_PER_CONNECTION) {
+	} else if (rule->per == CHAOS_PER_PACKET || rule->per == CHAOS_PER_REQUEST) {
 		say(s, "; on all %s", units[rule->per]);
 	}
 	say_seed(s, rule);
@@ -601,7 +593,9 @@ int explain_rule(const struct rules *rules, size_t index, char *buf, size_t size
 	const struct rule *rule = &rules->rules[index];
 
 	say(&s, "%s: ", rule->name);
-	if (HAS(rule, CHAOS_DNS))
+	if (rule->fault.faults & CHAOS_CALLS)
+		say_call(&s, rule);
+	else if (HAS(rule, CHAOS_DNS))
 		say_dns(&s, rule);
 	else if (rule->fault.faults == 1U << CHAOS_DELAY)
 		say_only_delay(&s, rule);

@@ -6,21 +6,24 @@
 #ifndef USER_NAMES_H
 #define USER_NAMES_H
 
-extern const char *const fault_names[]; /* enum chaos_fault: drop, delay, refuse, reset, accept-silence, ... */
-extern const char *const dns_names[];
+extern const char *const fault_names[];        /* enum chaos_fault: drop, delay, refuse, reset, accept-silence, ... */
 extern const char *const dns_names[];          /* nxdomain, servfail, timeout, empty */
-extern const char *const per_names[];          /* connection, packet, request */
+extern const char *const per_names[];          /* connection, packet, request, call */
+extern const char *const operation_names[];    /* enum chaos_operation: open, create, read, ... */
 extern const char *const break_how_names[];    /* reset, close, stall */
 extern const char *const distribution_names[]; /* uniform, normal, pareto */
 extern const char *const loss_names[];         /* enum chaos_loss: chance, every, burst */
 extern const char *const side_names[];         /* unknown, client, server */
-extern const char *const skip_names[];         /* percent, max-hits, max-rate, observe, ssh, device */
+extern const char *const skip_names[];         /* percent, max-hits, max-rate, observe, ssh, device, ... */
 extern const char *const protocol_names[];     /* tcp, udp */
 extern const char *const refuse_names[];       /* refused, timeout, unreachable, denied */
 extern const int refuse_errnos[];              /* in that order */
 
 /* Index of `word` in a table, or -1. */
 int name_index(const char *const *names, const char *word);
+
+/* The positive errno of "ECONNREFUSED"; 0 when there is none of that name. */
+int errno_of_name(const char *name);
 
 /* "ECONNREFUSED" for a positive errno; "errno N" from a static buffer for an unknown one. */
 const char *errno_name(int error);

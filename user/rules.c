@@ -323,8 +323,10 @@ void rules_free(struct rules *rules)
 		return;
 	for (size_t i = 0; i < rules->endpoints_count; i++)
 		endpoint_free(&rules->endpoints[i]);
-	for (size_t i = 0; i < rules->count; i++)
+	for (size_t i = 0; i < rules->count; i++) {
 		match_free(&rules->rules[i].match);
+		fault_free(&rules->rules[i].fault);
+	}
 	free(rules->endpoints);
 	free(rules->rules);
 	free(rules->source);

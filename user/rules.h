@@ -126,6 +126,13 @@ struct fault {
 	uint64_t break_bytes, break_ns; /* break-after: one of these two, */
 	uint32_t break_chunks;		/* or this one */
 	enum chaos_break_how break_how;
+	uint64_t oom_min_bytes, oom_above_bytes; /* gpu-oom; 0: no limit */
+	uint32_t oom_failures;	   /* gpu-oom: calls that fail in a row */
+	struct text call_library, call_function; /* call: name or path of a file; symbol or demangled name */
+	int64_t call_returns;
+	enum chaos_operation operation; /* errno, */
+	struct text path;	   /* of its file, may end with a star, */
+	int error;		   /* and what it fails with, positive */
 	int refuse;		   /* positive errno: ECONNREFUSED, ETIMEDOUT, ENETUNREACH, EPERM (denied) */
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* `fault`: what a rule does, and which faults, sides and directions make sense together. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "user/explain.h"
@@ -438,9 +439,9 @@ const struct key fault_keys[] = {
 	{ "dns", key_dns, 0 },
 	{ "status", NULL, 0 },
 	{ "body", NULL, 0 },
-	{ "gpu-oom", NULL, 0 },
-	{ "call", NULL, 0 },
-	{ "errno", NULL, 0 },
+	{ "gpu-oom", key_gpu_oom, 0 },
+	{ "call", key_call, 0 },
+	{ "errno", key_errno, 0 },
 	{ NULL, NULL, 0 },
 };
 
@@ -709,9 +710,9 @@ static int check_break(struct parser *p, const struct node *node, struct rule *r
 int fault_check(struct parser *p, const struct node *node, struct rule *rule)
 {
 	struct fault *fault = &rule->fault;
-	int err = 0;
+	int err = call_check(p, node, rule);
 
-	if (HAS(fault, CHAOS_REFUSE))
+	if (!err && HAS(fault, CHAOS_REFUSE))
 		err = check_refuse(p, node, rule);
 	if (!err && HAS(fault, CHAOS_DELAY))
 		err = check_delay_direction(p, node, &rule->match);
@@ -744,4 +745,11 @@ int fault_check(struct parser *p, const struct node *node, struct rule *rule)
 	if (!err && HAS(fault, CHAOS_TOKENS))
 		err = check_pace(p, node, rule, CHAOS_TOKENS);
 	return err;
+}
+
+void fault_free(struct fault *fault)
+{
+	free(fault->call_library.text);
+	free(fault->call_function.text);
+	free(fault->path.text);
 }

@@ -123,12 +123,22 @@ int names_copy(struct endpoint *to, const struct endpoint *from); /* to an endpo
 int names_narrow(struct endpoint *endpoint, const struct endpoint *named);
 void names_free(struct host_name *names, size_t count);
 
-/* user/rules_match.c, user/rules_fault.c, user/rules_time.c */
+/* user/rules_match.c, user/rules_fault.c */
 
 int key_match(struct parser *p, const struct node *node, void *match);
 int key_protocol(struct parser *p, const struct node *node, void *protocols);
 void match_free(struct match *match);
 int key_fault(struct parser *p, const struct node *node, void *fault);
+/* user/rules_call.c */
+
+int key_gpu_oom(struct parser *p, const struct node *node, void *fault);
+int key_call(struct parser *p, const struct node *node, void *fault);
+int key_errno(struct parser *p, const struct node *node, void *fault);
+int call_check(struct parser *p, const struct node *node, struct rule *rule); /* as fault_check() */
+void fault_free(struct fault *fault);
+
+/* user/rules_time.c */
+
 int key_max_rate(struct parser *p, const struct node *node, void *rule);
 int value_per_time(struct parser *p, const struct node *node, uint64_t *count, uint64_t *window_ns); /* "5/s" */
 int key_between(struct parser *p, const struct node *node, void *window);

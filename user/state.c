@@ -101,11 +101,13 @@ static int read_schedule(uint32_t generation, struct status *s)
 {
 	int schedule = store_open_pin(generation, "chaos_schedule"),
 	    size = store_open_pin(generation, "chaos_intervals");
-	int finished = store_open_pin(generation, "chaos_finished");
+	struct finished_maps maps;
 	uint32_t zero = 0, count = 0;
 	uint64_t starts = 0, now = boot_ns();
-	struct chaos_finished done = { 0 };
-	int ret = schedule < 0 ? schedule : size < 0 ? size : finished < 0 ? finished : 0;
+	struct chaos_vector finished;
+	int ret = store_open_finished(generation, &maps);
+
+	ret = ret ?: schedule < 0 ? schedule : size < 0 ? size : 0;
 
 	for (size_t i = 0; i < s->rules_count; i++)
 		s->rules[i].state = RULE_FINISHED;
@@ -121,9 +123,9 @@ static int read_schedule(uint32_t generation, struct status *s)
 		apply_interval(s, &interval, starts, now);
 		starts = interval.until_ns;
 	}
-	if (!ret && bpf_map_lookup_elem_flags(finished, &zero, &done, BPF_F_LOCK) == 0) {
+	if (!ret && finished_read(&maps, &finished) == 0) {
 		for (size_t i = 0; i < s->rules_count; i++) {
-			if (!has_rule(&done.rules, i))
+			if (!has_rule(&finished, i))
 				continue;
 			s->rules[i].state = RULE_FINISHED;
 			s->rules[i].ends_in_s = s->rules[i].starts_in_s = 0;
@@ -134,8 +136,7 @@ static int read_schedule(uint32_t generation, struct status *s)
 		close(schedule);
 	if (size >= 0)
 		close(size);
-	if (finished >= 0)
-		close(finished);
+	store_close_finished(&maps);
 	return ret;
 }
 

@@ -101,21 +101,14 @@ int load_end(struct load *load, struct error *err)
 /* Marks rules as finished in the kernel, and has every connection choose again. */
 static int finish_rules(const struct store_record *record, const struct chaos_vector *which)
 {
-	int finished = store_open_pin(record->generation, "chaos_finished");
+	struct finished_maps maps;
 	int bss = store_open_pin(record->generation, "chaos_bss");
-	struct chaos_finished value = { 0 };
-	uint32_t zero = 0;
-	int ret = finished < 0 ? finished : bss < 0 ? bss : 0;
+	int ret = store_open_finished(record->generation, &maps);
 
-	if (!ret && bpf_map_lookup_elem_flags(finished, &zero, &value, BPF_F_LOCK))
-		ret = -errno;
-	for (int w = 0; w < CHAOS_WORDS; w++)
-		value.rules.word[w] |= which->word[w];
-	if (!ret && bpf_map_update_elem(finished, &zero, &value, BPF_F_LOCK))
-		ret = -errno;
+	ret = ret ?: bss < 0 ? bss : 0;
+	ret = ret ?: finished_add(&maps, which);
 	ret = ret ?: engine_choose_again(bss);
-	if (finished >= 0)
-		close(finished);
+	store_close_finished(&maps);
 	if (bss >= 0)
 		close(bss);
 	return ret;

@@ -222,6 +222,21 @@ static int remember_highest(uint32_t generation, const char *name, void *arg)
 	return 1;
 }
 
+int store_open_finished(uint32_t generation, struct finished_maps *maps)
+{
+	maps->finished_fd = store_open_pin(generation, "chaos_finished");
+	maps->call_over_fd = store_open_pin(generation, "chaos_call_over");
+	return maps->finished_fd < 0 ? maps->finished_fd : maps->call_over_fd < 0 ? maps->call_over_fd : 0;
+}
+
+void store_close_finished(struct finished_maps *maps)
+{
+	if (maps->finished_fd >= 0)
+		close(maps->finished_fd);
+	if (maps->call_over_fd >= 0)
+		close(maps->call_over_fd);
+}
+
 uint32_t store_next_generation(void)
 {
 	struct store_record record;

@@ -21,6 +21,7 @@
 #include <sys/types.h>
 
 #include "user/error.h"
+#include "user/finished.h"
 #include "user/process_id.h"
 
 #define STORE_BPFFS          "/sys/fs/bpf"
@@ -62,6 +63,10 @@ void store_generation_dir(uint32_t generation, char *path, size_t size);
 int store_make_generation_dir(uint32_t generation, struct error *err);
 /* Opens a pin: of the load, or with generation 0 a shared one. A descriptor or a negative errno. */
 int store_open_pin(uint32_t generation, const char *name);
+/* The maps that tell which rules have ended; close them, opened or not. */
+int store_open_finished(uint32_t generation, struct finished_maps *maps);
+void store_close_finished(struct finished_maps *maps);
+
 /* A number that no pins use and that is above the record's. */
 uint32_t store_next_generation(void);
 

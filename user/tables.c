@@ -11,6 +11,9 @@
 
 #define MAX_HOSTS 65536
 
+/* cudaErrorMemoryAllocation, CUDA_ERROR_OUT_OF_MEMORY, hipErrorOutOfMemory */
+#define GPU_OUT_OF_MEMORY 2
+
 static int no_memory(struct error *err)
 {
 	return error_set(err, -ENOMEM, EXIT_FAILED, "out of memory");
@@ -457,7 +460,7 @@ static int make_kinds(struct tables *t, const struct rules *rules)
 			const struct match *m = &rules->rules[i].match;
 			const bool query = kind / CHAOS_SIDE_COUNT == CHAOS_QUERY;
 
-			if (asks_names(&rules->rules[i]) != query)
+			if (rules->rules[i].fault.faults & CHAOS_CALLS || asks_names(&rules->rules[i]) != query)
 				continue;
 			if (query && (int)m->side == kind % CHAOS_SIDE_COUNT)
 				set_bit(&v, i);
@@ -466,6 +469,25 @@ static int make_kinds(struct tables *t, const struct rules *rules)
 				set_bit(&v, i);
 		}
 		err = tables_set_number(t, &v, &t->knobs.kind[kind]);
+	}
+	return err;
+}
+
+/* Which rules fail an operation. */
+static int make_operations(struct tables *t, const struct rules *rules)
+{
+	int err = 0;
+
+	for (int operation = 0; operation < CHAOS_OPERATION_COUNT && !err; operation++) {
+		struct chaos_vector v = { 0 };
+
+		for (size_t i = 0; i < rules->count; i++) {
+			const struct fault *f = &rules->rules[i].fault;
+
+			if (f->faults & 1 << CHAOS_ERRNO && (int)f->operation == operation)
+				set_bit(&v, i);
+		}
+		err = tables_set_number(t, &v, &t->knobs.operations[operation]);
 	}
 	return err;
 }
@@ -534,7 +556,11 @@ static void make_rule(struct chaos_rule *to, struct chaos_budget *budget, const 
 	to->max_hits = from->max_hits;
 	to->rate_window_ns = from->rate_count ? from->rate_window_ns : 0;
 	to->rate_count = from->rate_count;
-	to->error = from->fault.refuse;
+	to->error = from->fault.faults & 1 << CHAOS_ERRNO ? from->fault.error : from->fault.refuse;
+	to->returns = from->fault.faults & 1 << CHAOS_GPU_OOM ? GPU_OUT_OF_MEMORY : from->fault.call_returns;
+	to->min_bytes = from->fault.oom_min_bytes;
+	to->above_bytes = from->fault.oom_above_bytes;
+	to->failures = from->fault.oom_failures ? from->fault.oom_failures : 1;
 	to->per = from->per;
 	to->idle_ns = from->fault.idle_ns;
 	to->idle_how = from->fault.idle_how;
@@ -599,6 +625,7 @@ static int make_rules(struct tables *t, const struct rules *rules, bool observe)
 		t->knobs.losses |= 1 << t->rules[i].loss;
 		t->knobs.chunks |= t->rules[i].break_chunks > 0;
 		t->knobs.ramps |= has_ramp(&t->rules[i]);
+		t->knobs.caller_comm |= t->rules[i].faults & CHAOS_CALLS && rules->rules[i].match.process.text;
 		set_bit(&all, i);
 	}
 	t->knobs.rules = rules->count;
@@ -672,9 +699,9 @@ int tables_make(const struct rules *rules, const struct target *targets, bool ob
 		t->follows_v1 |= targets[i].may_come && !targets[i].by_cgroup;
 	}
 	t->knobs.follows = t->follows;
-	if (make_rules(t, rules, observe) || make_kinds(t, rules) || make_pids(t, targets, rules->count) ||
-	    make_cgroups(t, targets, rules->count) || make_users(t, targets, rules->count) || make_ports(t, rules) ||
-	    make_spread(t)) {
+	if (make_rules(t, rules, observe) || make_kinds(t, rules) || make_operations(t, rules) ||
+	    make_pids(t, targets, rules->count) || make_cgroups(t, targets, rules->count) ||
+	    make_users(t, targets, rules->count) || make_ports(t, rules) || make_spread(t)) {
 		ret = no_memory(err);
 		goto out;
 	}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What the files user/explain*.c share, for nobody else. */
+#ifndef USER_EXPLAIN_INTERNAL_H
+#define USER_EXPLAIN_INTERNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "user/explain.h"
+
+/* A sentence in the making; `cut`: it did not fit. */
+struct sentence {
+	char *buf;
+	size_t size, len;
+	bool cut;
+};
+
+void say(struct sentence *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* user/explain.c: "processes named 'python3' in cgroup rag.service" */
+void say_whom(struct sentence *s, const struct match *match);
+
+/* user/explain_call.c: "GPU allocations of ... fail with out of memory" */
+void say_call(struct sentence *s, const struct rule *rule);
+
+#endif
