@@ -158,6 +158,7 @@ enum chaos_rule_flag {
 	CHAOS_RULE_DROP_ALL = 2,    /* `drop: true`: the connection goes silent, decided once for it */
 	CHAOS_RULE_INCLUDE_SSH = 4, /* SSH connections are not spared */
 	CHAOS_RULE_LASTS = 8,	    /* max-hits ends no fault that is under way: the rule stays, and hits no more */
+	CHAOS_RULE_PATH = 16,	    /* errno: of files of some path only */
 };
 
 /* A value that moves in a straight line to `to` while the rule lasts, and stays there. See bpf/ramp.h. */
@@ -364,6 +365,38 @@ struct chaos_learned {
 };
 
 /*
+ * Paths of rules are a tree that the kernel goes down from the root, part by part. A trie leads from (node, name) to what
+ * is known there: an exact name ends with a NUL, the beginning of one (`model*`) does not, and the longest that fits holds.
+ *
+ *	/models/llama*    (root, "models\0") to node 2, then (2, "llama")
+ *	/models/\**       (root, "models\0"), whose `below` has the rule
+ */
+#define CHAOS_PART_LEN 252 /* characters of a name and its NUL: of longer names, so many count */
+#define CHAOS_MAX_PARTS 32 /* of a rule's path */
+#define CHAOS_PART_ROOT 1  /* node */
+struct chaos_part_key {
+	__u32 prefix_len; /* bits of node and name */
+	__u32 node;
+	__u8 name[CHAOS_PART_LEN];
+};
+struct chaos_part {
+	__u32 node;  /* from where it goes on; 0: no rule knows more of it */
+	__u32 ends;  /* set of rules for the path that ends here */
+	__u32 below; /* and for those that go on, whatever follows */
+};
+
+/* A path on its way from the file up and down again: names are kept as pointers, the topmost ones when there are too many. */
+#define CHAOS_WALK_PARTS 64
+struct chaos_walk {
+	__u64 dentry[CHAOS_WALK_PARTS]; /* [0] is the file */
+	__u32 count;
+	__u32 whole;			/* 1: it leads up to a root */
+	struct chaos_part_key key;
+};
+#define CHAOS_WALK_MKDIR CHAOS_OPERATION_COUNT
+#define CHAOS_WALKS (CHAOS_OPERATION_COUNT + 1)
+
+/*
  * Patterns of `process` that hold a `*` are matched all at once, bit-parallel: each has CHAOS_PATTERN_STATES bits in
  * a lane of its own, four lanes to a word. See comm_patterns() in bpf/match.h.
  */
@@ -518,7 +551,7 @@ struct chaos_event {
 			__u8 peer[16]; /* the other end */
 			__u8 local[16];
 		};
-		char function[CHAOS_FUNCTION_LEN]; /* CHAOS_GPU_OOM, CHAOS_CALL */
+		char function[CHAOS_FUNCTION_LEN]; /* CHAOS_GPU_OOM, CHAOS_CALL; of CHAOS_ERRNO: the file's name */
 	};
 	__u16 peer_port;
 	__u16 local_port;
@@ -581,6 +614,9 @@ struct chaos_knobs {
 	__u32 resolver;			    /* the set of rules that count the questions of the machine's resolvers, too */
 	__u32 resolvers;		    /* 1: there are such */
 	__u32 operations[CHAOS_OPERATION_COUNT]; /* sets: the rules for an operation */
+	__u32 paths;			    /* 1: some rule names the path of a file */
+	__u32 pathless;			    /* the set of rules that do not */
+	__u32 below_root;		    /* the set of rules for every file there is */
 	__u32 caller_comm;		    /* 1: some rule for calls names a process */
 	__u32 cookies;			    /* 1: a probe can tell its number; 0: `point` is that of all probes of this copy */
 	__u32 point;
@@ -598,5 +634,7 @@ _Static_assert(sizeof(struct chaos_flow_key) == 32, "chaos_flow_key");
 _Static_assert(sizeof(struct chaos_name_key) == 260, "chaos_name_key");
 _Static_assert(sizeof(struct chaos_learned_key) == 20, "chaos_learned_key");
 _Static_assert(sizeof(struct chaos_learned) == 16, "chaos_learned");
+_Static_assert(sizeof(struct chaos_part_key) == 260, "chaos_part_key");
+_Static_assert(sizeof(struct chaos_part) == 12, "chaos_part");
 
 #endif

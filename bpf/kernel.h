@@ -42,9 +42,54 @@ struct signal_struct {
 	atomic_t live;
 };
 
+struct dentry;
+
+struct vfsmount {
+	struct dentry *mnt_root;
+};
+
+struct path {
+	struct vfsmount *mnt;
+	struct dentry *dentry;
+};
+
+struct qstr {
+	const unsigned char *name;
+};
+
+struct dentry {
+	struct dentry *d_parent;
+	struct qstr d_name;
+};
+
+struct mount {
+	struct mount *mnt_parent;
+	struct dentry *mnt_mountpoint;
+	struct vfsmount mnt;
+	void *mnt_ns;
+};
+
+struct file {
+	unsigned int f_flags;
+	unsigned int f_mode;
+	struct path f_path;
+};
+
+struct linux_binprm {
+	struct file *file;
+	const char *filename;
+	const char *interp;
+};
+
+struct fs_struct {
+	struct path root;
+};
+
 struct task_struct {
 	int pid;
 	int tgid;
+	unsigned int flags;
+	struct fs_struct *fs;
 	struct task_struct *group_leader;
 	struct signal_struct *signal;
 	char comm[16];

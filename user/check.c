@@ -11,6 +11,7 @@
 #include "user/explain.h"
 #include "user/load_internal.h"
 #include "user/names.h"
+#include "user/operation.h"
 
 static int missing(const struct load *load, enum feature feature, struct error *err)
 {
@@ -18,9 +19,30 @@ static int missing(const struct load *load, enum feature feature, struct error *
 			 load->features.why_not[feature]);
 }
 
-/* Faults inside a process that are not done yet. */
-static int call_possible(const struct rule *rule, struct error *err)
+static int errno_possible(const struct load *load, const struct rule *rule, struct error *err)
 {
+	const char *function;
+
+	if (!load->features.has[FEATURE_FMOD_RET]) {
+		error_set(err, -EOPNOTSUPP, EXIT_CANNOT,
+			  "errno needs programs that end a function of the kernel (fmod_ret), which this kernel does "
+			  "not have (%s)",
+			  load->features.why_not[FEATURE_FMOD_RET]);
+		error_hint(err, "distribution kernels have it (CONFIG_DEBUG_INFO_BTF, CONFIG_FUNCTION_TRACER)");
+		return -EOPNOTSUPP;
+	}
+	function = operation_missing(rule->fault.operation);
+	if (function)
+		return error_set(err, -EOPNOTSUPP, EXIT_CANNOT, "'%s' cannot fail on this kernel: it has no %s()",
+				 operation_names[rule->fault.operation], function);
+	return 0;
+}
+
+/* Faults inside a process. */
+static int call_possible(const struct load *load, const struct rule *rule, struct error *err)
+{
+	if (rule->fault.faults & 1 << CHAOS_ERRNO)
+		return errno_possible(load, rule, err);
 	if (rule->fault.faults & (1 << CHAOS_GPU_OOM | 1 << CHAOS_CALL))
 		return error_set(err, -EOPNOTSUPP, EXIT_CANNOT, "'%s' is not built yet",
 				 fault_names[__builtin_ctz(rule->fault.faults)]);
@@ -38,7 +60,7 @@ int rule_possible(const struct load *load, size_t index, struct error *err)
 			return missing(load, always_needed[i], err);
 	}
 	if (rule->fault.faults & CHAOS_CALLS)
-		return call_possible(rule, err);
+		return call_possible(load, rule, err);
 	if (rule_device_needs(rule) & CHAOS_DEVICE_FQ && !f->has[FEATURE_FQ]) {
 		error_set(err, -EOPNOTSUPP, EXIT_CANNOT, "%s needs the fq queue, which this kernel does not have (%s)",
 			  fault_names[__builtin_ctz(rule->fault.faults & CHAOS_FAULTS_BY_FQ)], f->why_not[FEATURE_FQ]);
@@ -155,6 +177,9 @@ static void describe(const struct load *load, size_t index, struct rule_plan *pl
 	if (faults & 1 << CHAOS_REORDER)
 		append(m, size, "%sreorder: a %s program holds a copy in an fq queue", m[0] ? "; " : "",
 		       tcx ? "TCX" : "clsact");
+	if (faults & 1 << CHAOS_ERRNO)
+		append(m, size, "errno: programs in the kernel's security hooks (fmod_ret) return the error%s",
+		       rule->fault.path.text ? "; the path is the one that the process sees" : "");
 	if (rule_device_needs(rule))
 		add_devices(load, index, plan);
 }
@@ -195,6 +220,17 @@ static const char *unresolved_name(const struct rule *rule)
 			return name->name;
 	}
 	return NULL;
+}
+
+static void add_errno_notes(const struct rule *rule, struct rule_plan *plan)
+{
+	const struct fault *f = &rule->fault;
+	const char *note = operation_note(f->operation, f->error);
+
+	if (f->real_path)
+		add_note(plan, "the path leads over a symbolic link here: %s is meant as well", f->real_path);
+	if (note)
+		add_note(plan, "%s", note);
 }
 
 static void add_notes(const struct load *load, size_t index, struct rule_plan *plan)
@@ -244,7 +280,9 @@ static void add_notes(const struct load *load, size_t index, struct rule_plan *p
 		add_note(plan, "QUIC (UDP 443) is known by its address, not by its name");
 	if (load->options.only_cgroup && (target_may_come(rule) || m->pid))
 		add_note(plan, "its own %s is replaced by the command's", target_may_come(rule) ? "cgroup" : "pid");
-	if (!has[FEATURE_PIDFD_GETFD])
+	if (rule->fault.faults & 1 << CHAOS_ERRNO)
+		add_errno_notes(rule, plan);
+	else if (!has[FEATURE_PIDFD_GETFD])
 		add_note(plan, "connections older than the load are known by cgroup and user only");
 }
 

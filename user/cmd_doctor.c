@@ -87,6 +87,9 @@ static const char *mechanism(const struct features *features, enum chaos_fault f
 	case CHAOS_RATE:
 	case CHAOS_TOKENS:
 		return features->has[FEATURE_FQ] ? "packets are stamped one behind the other, fq holds them" : NULL;
+	case CHAOS_ERRNO:
+		return features->has[FEATURE_FMOD_RET] ? "programs in the security hooks (fmod_ret) return the error"
+						       : NULL;
 	case CHAOS_REORDER:
 		return features->has[FEATURE_FQ] ? "a copy of the packet waits in fq" : NULL;
 	default:

@@ -15,6 +15,7 @@
 
 #include "bpf/match.h"
 #include "user/finished.h"
+#include "user/operation.h"
 #include "chaos.skel.h"
 
 #define ACCEPT_ARGS_SINCE_6_10 2
@@ -81,7 +82,9 @@ static void choose_programs(struct chaos *skel, const struct tables *t, const st
 	bpf_program__set_autoload(skel->progs.chaos_bind6, network);
 	bpf_program__set_autoload(skel->progs.chaos_connect4, network);
 	bpf_program__set_autoload(skel->progs.chaos_connect6, network);
-	bpf_program__set_autoload(skel->progs.chaos_socket, t->knobs.faults & 1 << CHAOS_ERRNO);
+	for (const struct operation_hook *hook = operation_hooks; hook->program; hook++)
+		bpf_program__set_autoload(bpf_object__find_program_by_name(skel->obj, hook->program),
+					  hook->operations & t->operations);
 	bpf_program__set_autoload(skel->progs.chaos_egress, packets);
 	bpf_program__set_autoload(skel->progs.chaos_ingress, packets);
 	bpf_program__set_autoload(skel->progs.chaos_query, t->knobs.faults & 1 << CHAOS_DNS);
@@ -138,6 +141,9 @@ static void size_maps(struct chaos *skel, const struct tables *t, const struct s
 	if (!(t->knobs.faults & CHAOS_CALLS))
 		set_size(skel->maps.chaos_callers, 1);
 	set_size(skel->maps.chaos_claims, claims_needed(t));
+	set_size(skel->maps.chaos_paths, t->parts_count);
+	if (!t->knobs.paths)
+		set_size(skel->maps.chaos_walks, 1);
 	if (!t->names_count && !(t->knobs.faults & 1 << CHAOS_DNS) && !t->knobs.chunks)
 		set_size(skel->maps.chaos_benches, 1);
 	if (!t->pids_count && !has_v1(t))
@@ -253,6 +259,8 @@ static int fill_maps(struct chaos *skel, const struct tables *t, const struct sc
 	err = err ?: put_resolvers(skel->maps.chaos_resolvers, t->resolvers);
 	err = err ?: PUT_PAIRS(skel->maps.chaos_hosts, t->hosts, t->hosts_count);
 	err = err ?: put_array(skel->maps.chaos_name_sets, t->name_sets, sizeof(*t->name_sets), t->name_sets_count);
+	for (size_t i = 0; i < t->parts_count && !err; i++)
+		err = put(skel->maps.chaos_paths, &t->parts[i].key, &t->parts[i].part);
 	for (size_t i = 0; i < t->names_count && !err; i++)
 		err = put(skel->maps.chaos_names, &t->names[i].key, &t->names[i].number);
 	for (size_t i = 0; i < t->resolved_count && !err; i++)

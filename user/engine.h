@@ -19,7 +19,7 @@
 
 struct chaos; /* the skeleton */
 
-#define ENGINE_MAX_LINKS 24
+#define ENGINE_MAX_LINKS 48
 
 struct engine {
 	struct chaos *skel;

@@ -23,14 +23,14 @@
 	_Static_assert(sizeof(name) / sizeof(name[0]) == FEATURE_COUNT, #name " must have every feature")
 
 TABLE(feature_names, "bpf", "btf", "cgroup2", "ringbuf", "fork-hook", "set-retval", "tcx", "fq", "accept-hook",
-      "pidfd-getfd");
+      "pidfd-getfd", "fmod-ret");
 TABLE(feature_uses, "everything", "everything", "everything", "events, and news of namespaces that appear later",
       "children of a named pid, cgroups made later", "refuse with any errno", "drop and reset at devices", "delay",
-      "the owner of an accepted connection", "connections older than the load");
+      "the owner of an accepted connection", "connections older than the load", "errno");
 TABLE(feature_fallbacks, NULL, NULL, NULL, NULL, "rules with pid or cgroup see only what exists at load",
       "a rewritten destination: TCP only, and a timeout takes 3 s", "clsact filters", "delay is refused",
-      "accepted connections belong to whoever opened the listener",
-      "old connections are known by cgroup and user only");
+      "accepted connections belong to whoever opened the listener", "old connections are known by cgroup and user only",
+      "errno is refused");
 
 struct probe_result {
 	bool ok;
@@ -156,6 +156,31 @@ static struct probe_result probe_accept_hook(void)
 	return result_of(link);
 }
 
+/*
+ * Attaches to a hook for an instant, and lets it go on: a program may load and still find no trampoline (no ftrace with
+ * direct calls). That it is in the kernel's BTF is not enough either: the verifier has to agree that it may fail.
+ */
+static struct probe_result probe_fmod_ret(void)
+{
+	struct probe_result r = { .ok = false, .error = ENOENT };
+	LIBBPF_OPTS(bpf_prog_load_opts, opts, .expected_attach_type = BPF_MODIFY_RETURN);
+	const struct bpf_insn insns[] = {
+		{ .code = 0xb7, .dst_reg = 0, .imm = 0 },
+		{ .code = 0x95 },
+	};
+	int prog, link;
+
+	opts.attach_btf_id = libbpf_find_vmlinux_btf_id("security_socket_create", BPF_MODIFY_RETURN);
+	if ((int)opts.attach_btf_id <= 0)
+		return r;
+	prog = bpf_prog_load(BPF_PROG_TYPE_TRACING, "chaos_probe", "GPL", insns, 2, &opts);
+	if (prog < 0)
+		return result_of(prog);
+	link = bpf_raw_tracepoint_open(NULL, prog);
+	close(prog);
+	return result_of(link);
+}
+
 static struct probe_result probe_pidfd_getfd(void)
 {
 	int self = syscall(SYS_pidfd_open, getpid(), 0), fd;
@@ -210,5 +235,6 @@ void features_probe(struct features *f)
 	set(f, FEATURE_SET_RETVAL, probe_set_retval());
 	set(f, FEATURE_TCX, probe_tcx());
 	set(f, FEATURE_ACCEPT_HOOK, probe_accept_hook());
+	set(f, FEATURE_FMOD_RET, probe_fmod_ret());
 	set(f, FEATURE_FQ, result_of_call(qdisc_probe_fq()));
 }

@@ -19,6 +19,7 @@ enum feature {
 	FEATURE_FQ,          /* delay */
 	FEATURE_ACCEPT_HOOK, /* fexit on accept: owner of an accepted connection is who accepted it */
 	FEATURE_PIDFD_GETFD, /* connections older than the load */
+	FEATURE_FMOD_RET,    /* programs that give a function of the kernel its result: errno */
 	FEATURE_COUNT,
 };
 

@@ -752,4 +752,5 @@ void fault_free(struct fault *fault)
 	free(fault->call_library.text);
 	free(fault->call_function.text);
 	free(fault->path.text);
+	free(fault->real_path);
 }

@@ -484,8 +484,10 @@ static int make_operations(struct tables *t, const struct rules *rules)
 		for (size_t i = 0; i < rules->count; i++) {
 			const struct fault *f = &rules->rules[i].fault;
 
-			if (f->faults & 1 << CHAOS_ERRNO && (int)f->operation == operation)
-				set_bit(&v, i);
+			if (!(f->faults & 1 << CHAOS_ERRNO) || (int)f->operation != operation)
+				continue;
+			set_bit(&v, i);
+			t->operations |= 1U << operation;
 		}
 		err = tables_set_number(t, &v, &t->knobs.operations[operation]);
 	}
@@ -536,7 +538,8 @@ static void make_rule(struct chaos_rule *to, struct chaos_budget *budget, const 
 	to->drop_ppm = from->fault.drop_ppm;
 	to->flags = (observe ? CHAOS_RULE_OBSERVE : 0) | (from->fault.drop_all ? CHAOS_RULE_DROP_ALL : 0) |
 		    (from->match.include_ssh ? CHAOS_RULE_INCLUDE_SSH : 0) |
-		    (from->fault.faults & CHAOS_LASTING ? CHAOS_RULE_LASTS : 0);
+		    (from->fault.faults & CHAOS_LASTING ? CHAOS_RULE_LASTS : 0) |
+		    (from->fault.path.text ? CHAOS_RULE_PATH : 0);
 	to->percent_ramp = ramp_of(&from->percent_ramp);
 	to->drop_ramp = ramp_of(&from->fault.drop_ramp);
 	to->loss = from->fault.loss;
@@ -700,8 +703,9 @@ int tables_make(const struct rules *rules, const struct target *targets, bool ob
 	}
 	t->knobs.follows = t->follows;
 	if (make_rules(t, rules, observe) || make_kinds(t, rules) || make_operations(t, rules) ||
-	    make_pids(t, targets, rules->count) || make_cgroups(t, targets, rules->count) ||
-	    make_users(t, targets, rules->count) || make_ports(t, rules) || make_spread(t)) {
+	    tables_make_paths(t, rules) || make_pids(t, targets, rules->count) ||
+	    make_cgroups(t, targets, rules->count) || make_users(t, targets, rules->count) || make_ports(t, rules) ||
+	    make_spread(t)) {
 		ret = no_memory(err);
 		goto out;
 	}
@@ -736,6 +740,7 @@ void tables_free(struct tables *t)
 	free(t->names);
 	free(t->resolved);
 	free(t->name_sets);
+	free(t->parts);
 	free(t->spread);
 	free(t);
 }
