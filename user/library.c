@@ -25,7 +25,7 @@
 
 #define MAX_KEYS    (4 * LIBRARY_MAX_FILES)
 #define BUCKETS     4096
-#define LOOK_ALWAYS 16 /* scans after which a process is read again even if it looks unchanged */
+#define LOOK_ALWAYS 64 /* scans after which a process is read again even if it looks unchanged; not all in one */
 #define NONE        UINT32_MAX
 
 struct key {
@@ -40,8 +40,7 @@ struct key {
 
 struct watched {
 	uint32_t pid;
-	uint32_t scan;  /* the last one that had it */
-	uint32_t since; /* scans since it was read */
+	uint32_t scan; /* the last one that had it */
 	uint64_t pages, text;
 	uint32_t *keys;
 	size_t count, room;
@@ -420,11 +419,9 @@ static int scan_one(struct library_list *list, struct watched *w, struct error *
 		w->pages = 0;
 		return 0;
 	}
-	w->since++;
-	if (pages != w->pages || text != w->text || w->since > LOOK_ALWAYS) {
+	if (pages != w->pages || text != w->text || (w->scan + w->pid) % LOOK_ALWAYS == 0) {
 		w->pages = pages;
 		w->text = text;
-		w->since = 0;
 		code = read_maps(list, w, err);
 	}
 	for (size_t i = 0; i < w->count; i++) {
@@ -484,8 +481,7 @@ static int scan_all(struct library_list *list, const uint32_t *pids, size_t coun
 			if (grow(&cache->watched, cache->watched_count, &cache->watched_room, sizeof(*w)))
 				return no_memory(err);
 			w = &cache->watched[cache->watched_count++];
-			/* Not all of them in the same scan. */
-			*w = (struct watched){ .pid = pids[i], .since = pids[i] % LOOK_ALWAYS };
+			*w = (struct watched){ .pid = pids[i] };
 		}
 		code = scan_one(list, w, err);
 	}
