@@ -145,6 +145,13 @@ static char obey(char *line)
 		snprintf(path, sizeof(path), "/dev/shm/chaosbpf-%d.so", getppid());
 		return dlopen(path, RTLD_NOW) ? 'y' : 'n';
 	}
+	if (line[0] == 'v') { /* a container of an image */
+		snprintf(path, sizeof(path), "lowerdir=%s:%s/etc", line + 1, compile_dir);
+		if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+		    mount("none", compile_path("merged"), "overlay", 0, path))
+			return 'n';
+		return dlopen(compile_path("merged/lib.so"), RTLD_NOW) ? 'y' : 'n';
+	}
 	return 'n';
 }
 
@@ -350,6 +357,41 @@ Test(library, in_a_mount_namespace)
 	cr_expect_not(library->is_deleted);
 	cr_expect(exports(library, "answer"));
 	stop(&child);
+	library_list_free(&list);
+}
+
+/* Each container has the file in an overlayfs of its own; what the kernel puts a probe on is the one below. */
+Test(library, of_two_containers_of_one_image)
+{
+	struct library_list list = { 0 };
+	struct child children[3] = { start(), start(), start() };
+	static const char *const folders[] = { "etc", "image", "other", "merged" };
+	struct library *library;
+
+	for (size_t i = 0; i < 4; i++)
+		cr_assert_eq(mkdir(compile_path(folders[i]), 0755), 0);
+	compile("image/lib.so", "int answer(void) { return 42; }", SHARED);
+	compile("other/lib.so", "int other(void) { return 42; }", SHARED);
+	if (geteuid() != 0 || !tell(&children[0], 'v', compile_path("image"))) {
+		for (size_t i = 0; i < 3; i++)
+			stop(&children[i]);
+		skip("needs root, and leave to mount an overlayfs");
+	}
+	cr_assert(tell(&children[1], 'v', compile_path("image")));
+	cr_assert(tell(&children[2], 'v', compile_path("other")));
+	scan(&list, children, 1);
+	library = find(&list, compile_path("merged/lib.so"));
+	cr_assert_not_null(library);
+	scan(&list, children, 3);
+	cr_expect_eq(count_new(&list), 1);
+	cr_expect_eq(library->processes, 2);
+	cr_expect(exports(library, "answer"));
+	cr_expect(exports(list.entries[list.count - 1], "other"));
+	scan(&list, children + 1, 1);
+	cr_expect_eq(library->processes, 1);
+	cr_expect_eq(find(&list, "lib.so"), library);
+	for (size_t i = 0; i < 3; i++)
+		stop(&children[i]);
 	library_list_free(&list);
 }
 

@@ -98,18 +98,20 @@ void library_forget(struct library *library)
  * A descriptor keeps an inode from being used again for another file. Where there is none any more, it takes size and
  * time of change as well to know a file again.
  */
-static bool is_file(const struct library *library, const struct stat *st)
+static bool is_file(const struct library *library, const struct stat *st, uint64_t below)
 {
-	if (library->dev != st->st_dev || library->inode != st->st_ino)
+	bool is_inode = library->dev == st->st_dev && library->inode == st->st_ino;
+
+	if (!is_inode && (!below || library->below != below))
 		return false;
 	return library->fd >= 0 || (library->size == st->st_size && library->changed.tv_sec == st->st_mtim.tv_sec &&
 				    library->changed.tv_nsec == st->st_mtim.tv_nsec);
 }
 
-static struct library *find_file(const struct library_list *list, const struct stat *st)
+static struct library *find_file(const struct library_list *list, const struct stat *st, uint64_t below)
 {
 	for (size_t i = 0; i < list->count; i++) {
-		if (is_file(list->entries[i], st))
+		if (is_file(list->entries[i], st, below))
 			return list->entries[i];
 	}
 	return NULL;
@@ -163,12 +165,13 @@ static int append(struct library_list *list, struct library *library)
 	return 0;
 }
 
-int library_add(struct library_list *list, int fd, const char *path, struct library **result, struct error *err)
+int library_add(struct library_list *list, int fd, uint64_t below, const char *path, struct library **result,
+		struct error *err)
 {
 	struct stat st;
 	char *soname = NULL;
 
-	*result = fstat(fd, &st) ? NULL : find_file(list, &st);
+	*result = fstat(fd, &st) ? NULL : find_file(list, &st, below);
 	if (!*result)
 		soname = soname_of(fd);
 	if (*result || !soname || list->count == LIBRARY_MAX_FILES) {
@@ -183,6 +186,7 @@ int library_add(struct library_list *list, int fd, const char *path, struct libr
 		free(soname);
 		return no_memory(err);
 	}
+	(*result)->below = below;
 	if (append(list, *result)) {
 		library_free(*result);
 		*result = NULL;
@@ -283,7 +287,7 @@ static int open_mapped(struct library_list *list, uint32_t pid, const struct map
 		close(fd);
 		return no_memory(err);
 	}
-	code = library_add(list, fd, shown, library, err);
+	code = library_add(list, fd, file_below(fd, map), shown, library, err);
 	free(shown);
 	if (*library)
 		(*library)->is_deleted = is_deleted;
