@@ -454,6 +454,38 @@ Test(elf_file, enormous)
 	free(bytes);
 }
 
+/* A text without an end, and symbols whose names all lie in it. */
+Test(elf_file, endless_names, .timeout = 60)
+{
+	enum { SYMBOLS = 100000, TEXT = 64 << 20 };
+	size_t size;
+	uint8_t *bytes = read_file(compile("lib.so", plain, SHARED), &size);
+	Elf64_Ehdr *header = (Elf64_Ehdr *)bytes;
+	Elf64_Shdr *sections = (Elf64_Shdr *)(bytes + header->e_shoff);
+	Elf64_Sym *syms = calloc(SYMBOLS, sizeof(*syms));
+	char *text = malloc(TEXT);
+	int fd;
+
+	memset(text, 'a', TEXT);
+	for (size_t i = 0; i < SYMBOLS; i++)
+		syms[i] = (Elf64_Sym){ .st_name = (uint32_t)i + 1, .st_info = STT_FUNC, .st_shndx = 1 };
+	for (size_t i = 0; i < header->e_shnum; i++) {
+		if (sections[i].sh_type != SHT_SYMTAB)
+			continue;
+		sections[i].sh_offset = size;
+		sections[i].sh_size = SYMBOLS * sizeof(*syms);
+		sections[sections[i].sh_link].sh_offset = size + SYMBOLS * sizeof(*syms);
+		sections[sections[i].sh_link].sh_size = TEXT;
+	}
+	fd = memory_file(bytes, size);
+	cr_assert_eq(write(fd, syms, SYMBOLS * sizeof(*syms)), SYMBOLS * sizeof(*syms));
+	cr_assert_eq(write(fd, text, TEXT), TEXT);
+	ask(fd);
+	free(text);
+	free(syms);
+	free(bytes);
+}
+
 Test(elf_file, no_elf)
 {
 	static const struct {
