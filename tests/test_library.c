@@ -131,7 +131,7 @@ struct child {
 /* What a child does with a line that it is sent: maps a library, or goes elsewhere. */
 static char obey(char *line)
 {
-	char path[600];
+	char path[1200];
 
 	line[strcspn(line, "\r")] = '\0'; /* lines end so, since paths may have newlines */
 	if (line[0] == 'o')
