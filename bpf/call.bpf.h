@@ -14,6 +14,8 @@ MAP(BPF_MAP_TYPE_HASH, chaos_claims, struct chaos_claim_key, __u64, 65536);
 MAP(BPF_MAP_TYPE_LRU_HASH, chaos_callers, struct chaos_caller_key, struct chaos_caller, 16384);
 MAP(BPF_MAP_TYPE_ARRAY, chaos_threads, __u32, __u64, CHAOS_MAX_RULES); /* that have called so far, by rule */
 
+MAP(BPF_MAP_TYPE_HASH, chaos_held, __u32, __u64, 4096); /* gpu-oom: bytes, by process */
+
 /* Rules that have ended before their time: [0] because of max-hits, written here; [1] unloaded, written by user space. */
 MAP(BPF_MAP_TYPE_ARRAY, chaos_call_over, __u32, struct chaos_vector, 2);
 
@@ -180,12 +182,14 @@ static always struct chaos_caller *next_call(__u32 rule)
 
 /* As decide(): is the fault done for this call of this thread? */
 static always bool decide_call(__u32 rule, const struct chaos_rule *r, struct chaos_stats *stats, __u32 fault,
-			       const struct chaos_caller *caller)
+			       const struct chaos_caller *caller, bool possible)
 {
-	__u32 reason = CHAOS_SKIP_PERCENT;
+	__u32 reason;
 
-	if (chance(throw(r->seed, caller->thread, caller->calls), at_present(r, r->percent_ppm, &r->percent_ramp)))
-		reason = take_call(rule, r);
+	if (!chance(throw(r->seed, caller->thread, caller->calls), at_present(r, r->percent_ppm, &r->percent_ramp)))
+		reason = CHAOS_SKIP_PERCENT;
+	else
+		reason = possible ? take_call(rule, r) : CHAOS_SKIP_ASSIST;
 	return settle(r, stats, fault, reason);
 }
 

@@ -625,6 +625,7 @@ static int make_rules(struct tables *t, const struct rules *rules, bool observe)
 		t->knobs.losses |= 1 << t->rules[i].loss;
 		t->knobs.chunks |= t->rules[i].break_chunks > 0;
 		t->knobs.ramps |= has_ramp(&t->rules[i]);
+		t->knobs.ceiling |= t->rules[i].above_bytes > 0;
 		t->knobs.caller_comm |= t->rules[i].faults & CHAOS_CALLS && rules->rules[i].match.process.text;
 		set_bit(&all, i);
 	}
