@@ -24,6 +24,7 @@
 
 MAP(BPF_MAP_TYPE_ARRAY, chaos_points, __u32, struct chaos_point, CHAOS_MAX_POINTS);
 MAP(BPF_MAP_TYPE_PERCPU_ARRAY, chaos_pointstats, __u32, struct chaos_point_stats, CHAOS_MAX_POINTS);
+MAP(BPF_MAP_TYPE_ARRAY, chaos_files, __u32, struct chaos_file, CHAOS_MAX_FILES); /* nothing here looks at it */
 MAP(BPF_MAP_TYPE_HASH, chaos_places, struct chaos_place_key, __u32, CHAOS_MAX_POINTS);
 
 MAP(BPF_MAP_TYPE_LRU_HASH, chaos_frames, __u32, struct chaos_frame, 4096); /* by thread: its outermost call */
@@ -278,12 +279,17 @@ static always __u64 bytes_held(__u32 pid)
 	return held ? *held : 0;
 }
 
-/* The runtime calls its own functions, and the driver's: what is below a call of this thread is a part of it. */
+/*
+ * The runtime calls its own functions, and the driver's: what is below a call of this thread is a part of it. So is a
+ * function that it ended with a jump to, which finds the same stack.
+ */
 static always bool is_nested(const struct call *call)
 {
 	struct chaos_frame *frame = bpf_map_lookup_elem(&chaos_frames, &call->tid);
 
-	return frame && frame->sp > call->sp;
+	if (!frame)
+		return false;
+	return frame->sp > call->sp || (frame->sp == call->sp && frame->point != call->number);
 }
 
 static always __u64 error_key(__u32 tid, __u8 api)
@@ -334,7 +340,8 @@ static always bool fail_allocation(const struct call *call, struct decided *d, _
 		return false;
 	}
 	set_last_error(call, d->r->returns);
-	tell_of(call, d, CHAOS_GPU_OOM, bytes);
+	if (first)
+		tell_of(call, d, CHAOS_GPU_OOM, bytes);
 	return true;
 }
 

@@ -189,7 +189,7 @@ static always bool decide_call(__u32 rule, const struct chaos_rule *r, struct ch
 	if (!chance(throw(r->seed, caller->thread, caller->calls), at_present(r, r->percent_ppm, &r->percent_ramp)))
 		reason = CHAOS_SKIP_PERCENT;
 	else
-		reason = possible ? take_call(rule, r) : CHAOS_SKIP_ASSIST;
+		reason = possible || r->flags & CHAOS_RULE_OBSERVE ? take_call(rule, r) : CHAOS_SKIP_ASSIST;
 	return settle(r, stats, fault, reason);
 }
 

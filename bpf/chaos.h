@@ -288,7 +288,9 @@ struct chaos_point {
 	__u8 device;	     /* 1: this is memory of the device, and counts against what a process may hold */
 	__u8 freed_arg;	     /* is the address that is freed */
 	__u8 pad[2];
-	__s64 ret;	     /* from the function's first byte to that of some `ret` instruction of the same file; 0: none */
+	__u32 file;	     /* number of the file that it is in */
+	__u32 pad2;
+	__s64 ret;	     /* from the function's first byte to that of some `ret` instruction of the same file, never 0 */
 	char function[CHAOS_FUNCTION_LEN]; /* its name, or the beginning of it; ends with a NUL */
 };
 
@@ -326,6 +328,16 @@ struct chaos_return {
 	__u32 point;
 };
 #define CHAOS_ASSIST_STALE_NS 500000000ULL /* without a sign of life for so long it is not relied on */
+
+/* A file with probes, for `status`. */
+#define CHAOS_MAX_FILES 256
+#define CHAOS_PATH_LEN 120
+struct chaos_file {
+	__u64 functions;	    /* with a probe; 0: no such file */
+	char path[CHAOS_PATH_LEN]; /* its end, if it is longer; ends with a NUL */
+};
+
+/* Counters of a function on one CPU. */
 struct chaos_point_stats {
 	__u64 calls;	/* of anyone */
 	__u64 injected;

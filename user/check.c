@@ -18,13 +18,27 @@ static int missing(const struct load *load, enum feature feature, struct error *
 			 load->features.why_not[feature]);
 }
 
-/* Faults inside a process that are not done yet. */
-static int call_possible(const struct rule *rule, struct error *err)
+/* Faults inside a process. */
+static int call_possible(const struct load *load, const struct rule *rule, struct error *err)
 {
-	if (rule->fault.faults & (1 << CHAOS_GPU_OOM | 1 << CHAOS_CALL))
-		return error_set(err, -EOPNOTSUPP, EXIT_CANNOT, "'%s' is not built yet",
-				 fault_names[__builtin_ctz(rule->fault.faults)]);
-	return 0;
+	const bool *has = load->features.has;
+	const char *fault = fault_names[__builtin_ctz(rule->fault.faults)];
+
+	if (!(rule->fault.faults & FAULTS_BY_PROBE))
+		return 0;
+	if (!has[FEATURE_PROBE])
+		return error_set(err, -EOPNOTSUPP, EXIT_CANNOT,
+				 "%s needs probes on user functions, which this kernel does not have", fault);
+	if (has[FEATURE_PROBE_REGISTERS])
+		return 0;
+	if (!has[FEATURE_SIGNAL]) {
+		error_set(
+			err, -EOPNOTSUPP, EXIT_CANNOT,
+			"%s needs programs that write registers (6.18 on) or send signals, and this kernel has neither",
+			fault);
+		return -EOPNOTSUPP;
+	}
+	return assist_possible(err);
 }
 
 int rule_possible(const struct load *load, size_t index, struct error *err)
@@ -38,7 +52,7 @@ int rule_possible(const struct load *load, size_t index, struct error *err)
 			return missing(load, always_needed[i], err);
 	}
 	if (rule->fault.faults & CHAOS_CALLS)
-		return call_possible(rule, err);
+		return call_possible(load, rule, err);
 	if (rule_device_needs(rule) & CHAOS_DEVICE_FQ && !f->has[FEATURE_FQ]) {
 		error_set(err, -EOPNOTSUPP, EXIT_CANNOT, "%s needs the fq queue, which this kernel does not have (%s)",
 			  fault_names[__builtin_ctz(rule->fault.faults & CHAOS_FAULTS_BY_FQ)], f->why_not[FEATURE_FQ]);
@@ -155,6 +169,11 @@ static void describe(const struct load *load, size_t index, struct rule_plan *pl
 	if (faults & 1 << CHAOS_REORDER)
 		append(m, size, "%sreorder: a %s program holds a copy in an fq queue", m[0] ? "; " : "",
 		       tcx ? "TCX" : "clsact");
+	if (faults & FAULTS_BY_PROBE)
+		append(m, size, "%s: a probe on the function %s", fault_names[__builtin_ctz(faults)],
+		       load->features.has[FEATURE_PROBE_REGISTERS]
+			       ? "sends it back at once"
+			       : "stops the thread, and a process that traces it sends it back");
 	if (rule_device_needs(rule))
 		add_devices(load, index, plan);
 }

@@ -17,7 +17,6 @@
 #include "user/finished.h"
 #include "chaos.skel.h"
 
-#define FAULTS_BY_PROBE        (1 << CHAOS_GPU_OOM | 1 << CHAOS_CALL)
 #define ACCEPT_ARGS_SINCE_6_10 2
 #define SPARE_SETS             1024 /* combinations of rules that come with cgroups */
 #define SPARE_INTERVALS        16   /* the schedule is made anew right before arming, and may then have some more */
@@ -140,7 +139,8 @@ static void size_maps(struct chaos *skel, const struct tables *t, const struct s
 	set_size(skel->maps.chaos_call_used, t->rules_count);
 	set_size(skel->maps.chaos_threads, t->rules_count);
 	set_size(skel->maps.chaos_schedule, s->count + SPARE_INTERVALS);
-	set_size(skel->maps.chaos_sets, t->sets_count + (t->follows ? SPARE_SETS : 0));
+	set_size(skel->maps.chaos_sets,
+		 t->sets_count + (t->follows || t->knobs.faults & FAULTS_BY_PROBE ? SPARE_SETS : 0));
 	set_size(skel->maps.chaos_users, t->users_count);
 	set_size(skel->maps.chaos_comms, t->comms_count);
 	set_size(skel->maps.chaos_hosts, t->hosts_count);
