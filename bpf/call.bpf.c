@@ -44,11 +44,23 @@ struct call {
 	__u32 number; /* of the point */
 	__u32 tid;
 	__u64 sp;
+	__u64 first, second, third, fourth, fifth; /* arguments */
 };
 
 static always __u32 current_tid(void)
 {
 	return (__u32)bpf_get_current_pid_tgid();
+}
+
+/* All of them at once, from fixed places: a choice among places would be an access to a changed context. */
+static always void read_arguments(struct pt_regs *ctx, struct call *call)
+{
+	call->first = PT_REGS_PARM1(ctx);
+	call->second = PT_REGS_PARM2(ctx);
+	call->third = PT_REGS_PARM3(ctx);
+	call->fourth = PT_REGS_PARM4(ctx);
+	call->fifth = PT_REGS_PARM5(ctx);
+	asm volatile("" ::"r"(call->first), "r"(call->second), "r"(call->third), "r"(call->fourth), "r"(call->fifth));
 }
 
 static always bool find_point(struct pt_regs *ctx, struct call *call)
@@ -69,22 +81,23 @@ static always bool find_point(struct pt_regs *ctx, struct call *call)
 	call->point = bpf_map_lookup_elem(&chaos_points, &call->number);
 	call->tid = current_tid();
 	call->sp = PT_REGS_SP(ctx);
+	read_arguments(ctx, call);
 	return call->point;
 }
 
-static always __u64 argument(struct pt_regs *ctx, __u8 number)
+static always __u64 argument(const struct call *call, __u8 number)
 {
 	switch (number) {
 	case 1:
-		return PT_REGS_PARM1(ctx);
+		return call->first;
 	case 2:
-		return PT_REGS_PARM2(ctx);
+		return call->second;
 	case 3:
-		return PT_REGS_PARM3(ctx);
+		return call->third;
 	case 4:
-		return PT_REGS_PARM4(ctx);
+		return call->fourth;
 	case 5:
-		return PT_REGS_PARM5(ctx);
+		return call->fifth;
 	default:
 		return 0;
 	}
@@ -97,7 +110,7 @@ static always __u64 extent_size(const struct call *call)
 #ifdef __TARGET_ARCH_x86
 	const __u64 at = call->sp + RETURN_ADDRESS;
 #else
-	const __u64 at = PT_REGS_PARM2(call->ctx);
+	const __u64 at = call->second;
 #endif
 
 	if (bpf_probe_read_user(extent, sizeof(extent), (void *)at))
@@ -116,7 +129,7 @@ static always __u64 bytes_asked(const struct call *call)
 	if (!point->size_args[0])
 		return 0;
 	for (int i = 0; i < CHAOS_SIZE_ARGS; i++) {
-		__u64 value = argument(call->ctx, point->size_args[i]);
+		__u64 value = argument(call, point->size_args[i]);
 
 		if (!point->size_args[i])
 			break;
@@ -349,8 +362,8 @@ static always void wait_for_return(const struct call *call, __u64 bytes)
 {
 	struct chaos_frame frame = { .sp = call->sp, .point = call->number, .bytes = bytes };
 
-	frame.out[0] = argument(call->ctx, call->point->role == CHAOS_ROLE_INFO ? 1 : call->point->out_arg);
-	frame.out[1] = argument(call->ctx, 2);
+	frame.out[0] = argument(call, call->point->role == CHAOS_ROLE_INFO ? 1 : call->point->out_arg);
+	frame.out[1] = argument(call, 2);
 	bpf_map_update_elem(&chaos_frames, &call->tid, &frame, BPF_ANY);
 }
 
@@ -372,7 +385,7 @@ static always void enter_free(const struct call *call)
 
 	if (!knobs.ceiling)
 		return;
-	key.address = argument(call->ctx, call->point->freed_arg);
+	key.address = argument(call, call->point->freed_arg);
 	held = bpf_map_lookup_elem(&chaos_held, &key.pid);
 	bytes = bpf_map_lookup_elem(&chaos_blocks, &key);
 	if (!held || !bytes)

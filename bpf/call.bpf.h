@@ -9,7 +9,7 @@
 
 #include "bpf/owner.bpf.h"
 
-MAP(BPF_MAP_TYPE_ARRAY, chaos_call_used, __u32, __u64, CHAOS_MAX_RULES); /* faults done, see take_call() */
+MAP(BPF_MAP_TYPE_ARRAY, chaos_call_used, __u32, __u64, CHAOS_MAX_RULES); /* faults done, see chaos_take_call() */
 MAP(BPF_MAP_TYPE_HASH, chaos_claims, struct chaos_claim_key, __u64, 65536);
 MAP(BPF_MAP_TYPE_LRU_HASH, chaos_callers, struct chaos_caller_key, struct chaos_caller, 16384);
 MAP(BPF_MAP_TYPE_ARRAY, chaos_threads, __u32, __u64, CHAOS_MAX_RULES); /* that have called so far, by rule */
@@ -140,16 +140,21 @@ static always __u32 claim(__u32 rule, const struct chaos_rule *r, __u64 *used, _
 	return TAKEN;
 }
 
-/* As take(): spends one fault of the rule, exactly, on all CPUs together. */
-static always __u32 take_call(__u32 rule, const struct chaos_rule *r)
+/*
+ * As take(): spends one fault of the rule, exactly, on all CPUs together. A global function, which the verifier looks at once
+ * and not for each path that leads here.
+ */
+__noinline __attribute__((weak)) int chaos_take_call(__u32 rule)
 {
-	__u64 *used;
+	struct chaos_rule *r = rule_of(rule);
+	__u64 *used = bpf_map_lookup_elem(&chaos_call_used, &rule);
 	__u32 answer;
 
+	if (!(knobs.faults & CHAOS_CALLS) || !r || !used)
+		return CHAOS_SKIP_MAX_HITS;
 	if (!r->max_hits && !r->rate_window_ns)
 		return TAKEN;
-	used = bpf_map_lookup_elem(&chaos_call_used, &rule);
-	for (int i = 0; used && i < CLAIM_TRIES; i++) {
+	for (int i = 0; i < CLAIM_TRIES; i++) {
 		answer = claim(rule, r, used, *(volatile __u64 *)used);
 		if (answer != CLAIMED)
 			return answer;
@@ -189,7 +194,7 @@ static always bool decide_call(__u32 rule, const struct chaos_rule *r, struct ch
 	if (!chance(throw(r->seed, caller->thread, caller->calls), at_present(r, r->percent_ppm, &r->percent_ramp)))
 		reason = CHAOS_SKIP_PERCENT;
 	else
-		reason = possible || r->flags & CHAOS_RULE_OBSERVE ? take_call(rule, r) : CHAOS_SKIP_ASSIST;
+		reason = possible || r->flags & CHAOS_RULE_OBSERVE ? chaos_take_call(rule) : CHAOS_SKIP_ASSIST;
 	return settle(r, stats, fault, reason);
 }
 

@@ -175,6 +175,29 @@ static struct probe_result probe_helper(enum bpf_func_id helper)
 	return (struct probe_result){ .ok = has, .error = EOPNOTSUPP };
 }
 
+/*
+ * The kernel refuses such programs when it is locked down, which it says of itself: "[none] integrity confidentiality". One is
+ * loaded only where it does not (securityfs is not mounted), since the kernel warns of each in its log.
+ */
+static struct probe_result probe_write_user(void)
+{
+	const struct bpf_insn insns[] = {
+		{ .code = 0xb7, .dst_reg = 1, .imm = 0 },      { .code = 0x7b, .dst_reg = 10, .src_reg = 1, .off = -8 },
+		{ .code = 0xbf, .dst_reg = 2, .src_reg = 10 }, { .code = 0x07, .dst_reg = 2, .imm = -8 },
+		{ .code = 0xb7, .dst_reg = 3, .imm = 8 },      { .code = 0x85, .imm = BPF_FUNC_probe_write_user },
+		{ .code = 0xb7, .dst_reg = 0, .imm = 0 },      { .code = 0x95 },
+	};
+	FILE *file = fopen("/sys/kernel/security/lockdown", "re");
+	char line[128] = "";
+	bool read;
+
+	if (!file)
+		return result_of(load_insns(BPF_PROG_TYPE_KPROBE, 0, insns, sizeof(insns) / sizeof(insns[0])));
+	read = fgets(line, sizeof(line), file);
+	fclose(file);
+	return (struct probe_result){ .ok = read && strstr(line, "[none]"), .error = EPERM };
+}
+
 /* A link on a directory, which cannot be: -EBADF and not -EINVAL says that the kernel knows such links. */
 static struct probe_result probe_multi(void)
 {
@@ -264,7 +287,7 @@ void features_probe(struct features *f)
 	set(f, FEATURE_PROBE_COOKIE, probe_helper(BPF_FUNC_get_attach_cookie));
 	set(f, FEATURE_PROBE_MULTI, probe_multi());
 	set(f, FEATURE_PROBE_REGISTERS, probe_registers());
-	set(f, FEATURE_WRITE_USER, probe_helper(BPF_FUNC_probe_write_user));
+	set(f, FEATURE_WRITE_USER, probe_write_user());
 	set(f, FEATURE_SIGNAL, probe_helper(BPF_FUNC_send_signal_thread));
 	set(f, FEATURE_FQ, result_of_call(qdisc_probe_fq()));
 }
