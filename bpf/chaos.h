@@ -343,6 +343,32 @@ struct chaos_point_stats {
 	__u64 injected;
 };
 
+/*
+ * The assist (user/assist.h) gives a thread another result where programs may not write registers. A program at a function's
+ * entry decides, writes into chaos_returns under the thread's number, and sends the thread SIGURG; the assist, which traces
+ * it, sees to the rest when the signal is about to be delivered.
+ *
+ *	chaos_returns        hash, __u32 tid (of the initial pid namespace) to struct chaos_return
+ *	chaos_traced         hash, __u32 tgid to __u32 1: processes whose threads are all traced; of others nothing is to be asked
+ *	chaos_assist         array, [0] is __u64: CLOCK_BOOTTIME of the assist's last sign of life; 0 while it traces nobody.
+ *	                     Nothing is to be asked of it when that is older than CHAOS_ASSIST_STALE_NS.
+ *	chaos_assist_failed  array, __u64 by rule: calls for which a signal came and nothing could be done; the assist writes it
+ */
+#define CHAOS_ASSIST_STALE_NS 500000000ULL
+#define CHAOS_MAX_RETURNS 4096
+#define CHAOS_MAX_TRACED 4096
+
+/* A call that is to return at once: written at its entry, taken away by the assist when it has seen to it. */
+struct chaos_return {
+	__u64 entry;   /* address of the function's first byte, */
+	__u64 sp;      /* stack pointer there: the return address lies at it */
+	__u64 ret;     /* address of some `ret` instruction, where to go on; 0: take the return address from the stack */
+	__u64 value;   /* the result */
+	__u64 time_ns; /* CLOCK_BOOTTIME */
+	__u32 rule;
+	__u32 point;
+};
+
 /* Counters of one rule on one CPU. */
 struct chaos_stats {
 	__u64 seen;	/* packets and calls of the connections that the rule's match names */
@@ -668,6 +694,7 @@ _Static_assert(sizeof(struct chaos_rule) == 240, "chaos_rule");
 _Static_assert(sizeof(struct chaos_event) == 112, "chaos_event");
 _Static_assert(sizeof(struct chaos_owner) == 40, "chaos_owner");
 _Static_assert(sizeof(struct chaos_interval) == 136, "chaos_interval");
+_Static_assert(sizeof(struct chaos_return) == 48, "chaos_return");
 _Static_assert(sizeof(struct chaos_verdict) == 72, "chaos_verdict");
 _Static_assert(CHAOS_NETWORK_FAULT_COUNT <= 16, "chaos_verdict.decided");
 _Static_assert(sizeof(struct chaos_sock) == 192, "chaos_sock");
