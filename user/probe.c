@@ -311,6 +311,10 @@ static int probe_file(struct probes *p, const struct library *library, bool *som
 	if (ret || !sites->count)
 		goto out;
 	*some = true;
+	if (!p->engine) {
+		p->files++;
+		goto out;
+	}
 	ret = write_points(p, library, sites);
 	if (!ret && p->features->has[FEATURE_PROBE_MULTI]) {
 		ret = attach_multi(p, library, sites, first, true);
