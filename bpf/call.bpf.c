@@ -442,6 +442,30 @@ int chaos_enter(struct pt_regs *ctx)
 	return 0;
 }
 
+/*
+ * A process of a rule has begun a program: whoever serves the load traces it, as soon as that can be; before it is, its calls
+ * are skipped. Children of those that are traced already are traced from birth.
+ */
+SEC("raw_tp/sched_process_exec")
+int chaos_exec(void *ctx)
+{
+	struct chaos_owner owner = {};
+	struct chaos_event *e;
+
+	if (rule_for_call(knobs.probed, &owner) == CHAOS_NO_RULE || bpf_map_lookup_elem(&chaos_traced, &owner.pid))
+		return 0;
+	e = bpf_ringbuf_reserve(&chaos_events, sizeof(*e), 0);
+	if (!e)
+		return 0; /* it is found by looking, a little later */
+	__builtin_memset(e, 0, sizeof(*e));
+	e->time_ns = now_ns();
+	e->kind = CHAOS_EVENT_NEW_PROCESS;
+	e->generation = knobs.generation;
+	e->pid = owner.pid;
+	bpf_ringbuf_submit(e, 0);
+	return 0;
+}
+
 /* ---- the way back -------------------------------------------------------------------------------------------------- */
 
 /* An allocation has succeeded: what it gave belongs to the process. */

@@ -620,6 +620,7 @@ struct chaos_event {
 enum chaos_event_kind {
 	CHAOS_EVENT_FAULT,
 	CHAOS_EVENT_NEW_NETNS,	/* a matching process opened a socket in a namespace that is not prepared */
+	CHAOS_EVENT_NEW_PROCESS, /* a process that rules with probes name has begun a program, and is to be traced */
 	CHAOS_EVENT_NEW_DEVICE, /* a fault wanted a device that is not prepared; `error` holds its ifindex */
 };
 
@@ -669,6 +670,7 @@ struct chaos_knobs {
 	__u32 resolver;			    /* the set of rules that count the questions of the machine's resolvers, too */
 	__u32 resolvers;		    /* 1: there are such */
 	__u32 operations[CHAOS_OPERATION_COUNT]; /* sets: the rules for an operation */
+	__u32 probed;			    /* the set of rules with probes */
 	__u32 caller_comm;		    /* 1: some rule for calls names a process */
 	__u32 registers;		    /* 1: a program on a function may write registers; 0: an assist does it */
 	__u32 write_user;		    /* 1: it may write the process's memory */

@@ -465,6 +465,14 @@ void probes_follow(struct probes *p, const struct process_list *processes)
 	p->traced_count = count;
 }
 
+void probes_meet(struct probes *p, pid_t pid)
+{
+	struct error ignored;
+
+	if (p->assist.pid)
+		assist_add(&p->assist, pid, true, &ignored);
+}
+
 void probes_free(struct probes *p)
 {
 	assist_stop(&p->assist);

@@ -27,7 +27,10 @@ static void on_notice(const struct chaos_event *event, void *arg)
 {
 	struct load *load = arg;
 
-	(void)event;
+	if (event->kind == CHAOS_EVENT_NEW_PROCESS) {
+		probes_meet(&load->probes, event->pid);
+		return;
+	}
 	load->appeared = true;
 	follow_hint(&load->follow, boot_ns());
 }

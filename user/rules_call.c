@@ -88,13 +88,13 @@ static int key_returns(struct parser *p, const struct node *node, void *target)
 	char *end;
 	int err;
 
-	err = value_text(p, node, expected, &text);
-	if (err)
-		return err;
-	if (strcasecmp(text, "null") == 0) {
+	if (node->kind == NODE_TEXT && strcmp(node->text, "null") == 0) { /* elsewhere it stands for no value at all */
 		*value = 0;
 		return 0;
 	}
+	err = value_text(p, node, expected, &text);
+	if (err)
+		return err;
 	if (!*text || !strchr("-0123456789", *text))
 		return fail(p, node->mark, "invalid returns '%s', expected %s", show(p, text), expected);
 	errno = 0;

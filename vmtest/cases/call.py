@@ -72,7 +72,7 @@ def rule(name, cgroup, library, function, returns, **keys):
 
 
 def rules():
-    return [rule("null", "victim", "libz.so.1", "zlibVersion", "null"),
+    return [rule("pointer", "victim", "libz.so.1", "zlibVersion", "null"),
             rule("number", "victim", "libz", "crc32", -5, max_hits=7),
             rule("curl", "curl", "libcurl.so.4", "curl_easy_perform", 28)]
 
@@ -80,7 +80,7 @@ def rules():
 @part
 def pointer_and_number():
     check_equal(victim.version(3), [False] * 3, "a pointer that is NULL")
-    expect("null", 3)
+    expect("pointer", 3)
     wrong = (1 << 64) - 5
     check_equal(victim.crc(10), [wrong] * 7 + [TRUE_CRC] * 3, "64 bits, seven times")
     expect("number", 7)
@@ -107,7 +107,7 @@ def what_cannot_be():
     """Said before anything is loaded, with the place in the file."""
     for library, function, code, words in (
             ("libz.so.1", "zlibVersoin", 2, "zlibVersion"), ("libnothere.so.3", "f", 2, "libnothere.so.3"),
-            ("libc.so.6", "memcpy", 3, "resolver")):
+            ("libc.so.6", "memcpy", 3, "IFUNC")):
         path = chaos.rules_file(rule("wrong", "victim", library, function, 1))
         result = chaos.chaos("load", path)
         check_equal(result.code, code, f"{library} {function}: {result}")
