@@ -19,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "bpf/chaos.h"
 #include "tests/bpf/assist_shapes.h"
 #include "tests/bpf/assist_test.h"
 #include "tests/bpf/assist_test.skel.h"

@@ -36,6 +36,7 @@ typedef struct {
 
 struct task_struct {
 	sigset_t blocked;
+	unsigned int ptrace;
 } __attribute__((preserve_access_index));
 
 static __always_inline int is_blocked(void)
@@ -50,8 +51,10 @@ static __always_inline int is_served(struct assist_test_counts *counts)
 {
 	__u32 tgid = bpf_get_current_pid_tgid() >> 32, zero = 0;
 	__u64 *beat = bpf_map_lookup_elem(&chaos_assist, &zero);
+	struct task_struct *task = (void *)bpf_get_current_task();
 
-	if (!bpf_map_lookup_elem(&chaos_traced, &tgid)) {
+	/* A thread that nobody traces would be sent the signal for nothing: the assist has just been killed. */
+	if (!bpf_map_lookup_elem(&chaos_traced, &tgid) || !BPF_CORE_READ(task, ptrace)) {
 		__sync_fetch_and_add(&counts->untraced, 1);
 		return 0;
 	}
