@@ -77,11 +77,17 @@ static void with_births(void)
 Test(assist, threads_that_are_born_while_it_seizes)
 {
 	pid_t pid = victim(with_births);
+	uint64_t calls, untraced;
 
 	common->go = 1;
 	until(common->tally.calls > 10 * shape_count);
 	ok(assist_add(&assist, pid, false, &err));
-	until(common->tally.injected > 100);
+	calls = common->tally.calls;
+	until(common->tally.calls > calls + 4 * shape_count); /* none is left that began before */
+	untraced = counts().untraced;
+	calls = common->tally.calls;
+	until(common->tally.calls > calls + 100 * shape_count);
+	cr_expect_eq(counts().untraced, untraced, "some threads were not seized");
 	cr_expect_eq(counts().silent, 0);
 	common->end = 1;
 	join(pid);
