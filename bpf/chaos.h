@@ -341,6 +341,7 @@ struct chaos_point_stats {
  *	                     nor of a thread whose task_struct.ptrace is 0: the assist is dead
  *	chaos_assist         array, [0] is __u64: CLOCK_BOOTTIME of the assist's last sign of life; 0 while it traces nobody.
  *	                     Nothing is to be asked of it when that is older than CHAOS_ASSIST_STALE_NS.
+ *	chaos_begun          ring buffer of __u32 tgid: processes that have begun a program and are to be traced
  *	chaos_assist_failed  array, __u64 by rule: calls for which a signal came and nothing could be done; the assist writes it
  */
 #define CHAOS_ASSIST_STALE_NS 500000000ULL
@@ -621,7 +622,6 @@ struct chaos_event {
 enum chaos_event_kind {
 	CHAOS_EVENT_FAULT,
 	CHAOS_EVENT_NEW_NETNS,	/* a matching process opened a socket in a namespace that is not prepared */
-	CHAOS_EVENT_NEW_PROCESS, /* a process that rules with probes name has begun a program, and is to be traced */
 	CHAOS_EVENT_NEW_DEVICE, /* a fault wanted a device that is not prepared; `error` holds its ifindex */
 };
 

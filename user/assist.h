@@ -29,6 +29,7 @@ struct assist_maps {
 	int traced;    /* chaos_traced */
 	int heartbeat; /* chaos_assist */
 	int failed;    /* chaos_assist_failed */
+	int begun; /* chaos_begun: pids of processes that are to be traced at once, with their children; -1: there is none */
 };
 
 struct assist {

@@ -421,6 +421,7 @@ int probes_trace(struct probes *p, const struct process_list *processes, struct 
 		.traced = engine_map(p->engine, "chaos_traced"),
 		.heartbeat = engine_map(p->engine, "chaos_assist"),
 		.failed = engine_map(p->engine, "chaos_assist_failed"),
+		.begun = engine_map(p->engine, "chaos_begun"),
 	};
 	uint32_t *pids;
 	size_t count;
@@ -463,14 +464,6 @@ void probes_follow(struct probes *p, const struct process_list *processes)
 	free(p->traced);
 	p->traced = pids;
 	p->traced_count = count;
-}
-
-void probes_meet(struct probes *p, pid_t pid)
-{
-	struct error ignored;
-
-	if (p->assist.pid)
-		assist_add(&p->assist, pid, true, &ignored);
 }
 
 void probes_free(struct probes *p)

@@ -56,9 +56,6 @@ int probes_trace(struct probes *p, const struct process_list *processes, struct 
 /* Whoever has begun since, or the assist anew if it was stuck. What cannot be traced is left: its calls are skipped. */
 void probes_follow(struct probes *p, const struct process_list *processes);
 
-/* One that has just begun a program. */
-void probes_meet(struct probes *p, pid_t pid);
-
 /* Ends the assist in good order, and frees what is not pinned. */
 void probes_free(struct probes *p);
 

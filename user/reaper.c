@@ -27,10 +27,7 @@ static void on_notice(const struct chaos_event *event, void *arg)
 {
 	struct load *load = arg;
 
-	if (event->kind == CHAOS_EVENT_NEW_PROCESS) {
-		probes_meet(&load->probes, event->pid);
-		return;
-	}
+	(void)event;
 	load->appeared = true;
 	follow_hint(&load->follow, boot_ns());
 }
