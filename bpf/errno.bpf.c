@@ -23,7 +23,7 @@ static always int refuse_operation(__u32 operation, int already)
 		return 0;
 	count(&stats->seen);
 	caller = next_call(rule);
-	if (!caller || !decide_call(rule, r, stats, CHAOS_ERRNO, caller))
+	if (!caller || !decide_call(rule, r, stats, CHAOS_ERRNO, caller, true))
 		return 0;
 	what.error = r->error;
 	tell_call(rule, &owner, caller, &what);

@@ -18,13 +18,27 @@ static int missing(const struct load *load, enum feature feature, struct error *
 			 load->features.why_not[feature]);
 }
 
-/* Faults inside a process that are not done yet. */
-static int call_possible(const struct rule *rule, struct error *err)
+/* Faults inside a process. */
+static int call_possible(const struct load *load, const struct rule *rule, struct error *err)
 {
-	if (rule->fault.faults & (1 << CHAOS_GPU_OOM | 1 << CHAOS_CALL))
-		return error_set(err, -EOPNOTSUPP, EXIT_CANNOT, "'%s' is not built yet",
-				 fault_names[__builtin_ctz(rule->fault.faults)]);
-	return 0;
+	const bool *has = load->features.has;
+	const char *fault = fault_names[__builtin_ctz(rule->fault.faults)];
+
+	if (!(rule->fault.faults & FAULTS_BY_PROBE))
+		return 0;
+	if (!has[FEATURE_PROBE])
+		return error_set(err, -EOPNOTSUPP, EXIT_CANNOT,
+				 "%s needs probes on user functions, which this kernel does not have", fault);
+	if (has[FEATURE_PROBE_REGISTERS])
+		return 0;
+	if (!has[FEATURE_SIGNAL]) {
+		error_set(
+			err, -EOPNOTSUPP, EXIT_CANNOT,
+			"%s needs programs that write registers (6.18 on) or send signals, and this kernel has neither",
+			fault);
+		return -EOPNOTSUPP;
+	}
+	return assist_possible(err);
 }
 
 int rule_possible(const struct load *load, size_t index, struct error *err)
@@ -38,7 +52,7 @@ int rule_possible(const struct load *load, size_t index, struct error *err)
 			return missing(load, always_needed[i], err);
 	}
 	if (rule->fault.faults & CHAOS_CALLS)
-		return call_possible(rule, err);
+		return call_possible(load, rule, err);
 	if (rule_device_needs(rule) & CHAOS_DEVICE_FQ && !f->has[FEATURE_FQ]) {
 		error_set(err, -EOPNOTSUPP, EXIT_CANNOT, "%s needs the fq queue, which this kernel does not have (%s)",
 			  fault_names[__builtin_ctz(rule->fault.faults & CHAOS_FAULTS_BY_FQ)], f->why_not[FEATURE_FQ]);
@@ -155,6 +169,11 @@ static void describe(const struct load *load, size_t index, struct rule_plan *pl
 	if (faults & 1 << CHAOS_REORDER)
 		append(m, size, "%sreorder: a %s program holds a copy in an fq queue", m[0] ? "; " : "",
 		       tcx ? "TCX" : "clsact");
+	if (faults & FAULTS_BY_PROBE)
+		append(m, size, "%s: a probe on the function %s", fault_names[__builtin_ctz(faults)],
+		       load->features.has[FEATURE_PROBE_REGISTERS]
+			       ? "sends it back at once"
+			       : "stops the thread, and a process that traces it sends it back");
 	if (rule_device_needs(rule))
 		add_devices(load, index, plan);
 }
@@ -248,6 +267,29 @@ static void add_notes(const struct load *load, size_t index, struct rule_plan *p
 		add_note(plan, "connections older than the load are known by cgroup and user only");
 }
 
+/* Which functions would have probes; what is not there is an error as it is at load, but for what may come later. */
+static int look_for_functions(const struct load *load, struct rule_plan *plans, struct error *err)
+{
+	struct probes probes = {
+		.rules = load->rules,
+		.tables = load->tables,
+		.features = &load->features,
+		.wait = load->options.wait,
+	};
+	int ret;
+
+	if (geteuid() != 0 || !probes_needed(load->rules))
+		return 0;
+	ret = probes_look(&probes, &load->processes, true, err);
+	for (size_t i = 0; i < load->rules->count && !ret; i++) {
+		if (load->rules->rules[i].fault.faults & FAULTS_BY_PROBE && !probes.met[i])
+			add_note(&plans[i], "none of its processes has such a library open, and none is on this "
+					    "machine: one that is opened later is found");
+	}
+	probes_free(&probes);
+	return ret;
+}
+
 int load_check(struct rules *rules, const struct load_options *options, struct features *features,
 	       struct rule_plan **plans, struct error *err)
 {
@@ -280,6 +322,9 @@ int load_check(struct rules *rules, const struct load_options *options, struct f
 		}
 		add_notes(load, i, &p[i]);
 	}
+	ret = look_for_functions(load, p, err);
+	if (ret)
+		goto out;
 	*plans = p;
 	p = NULL;
 out:

@@ -48,6 +48,30 @@ static void sum(const uint64_t *per_cpu, size_t words, int cpus, uint64_t *total
 	}
 }
 
+/* Faults that were decided and that the assist could not do: the program that counted them cannot know. */
+static int take_back_failed(uint32_t generation, struct status *s)
+{
+	int failed = store_open_pin(generation, "chaos_assist_failed"), ret = failed < 0 ? failed : 0;
+	const unsigned int by_probe = 1U << CHAOS_GPU_OOM | 1U << CHAOS_CALL;
+
+	for (uint32_t i = 0; !ret && i < s->rules_count; i++) {
+		struct chaos_stats *stats = &s->rules[i].stats;
+		uint64_t count = 0;
+
+		if (!(s->rules[i].faults & by_probe))
+			continue;
+		if (bpf_map_lookup_elem(failed, &i, &count))
+			ret = -errno;
+		count = count < stats->injected ? count : stats->injected;
+		stats->injected -= count;
+		stats->faults[__builtin_ctz(s->rules[i].faults)] -= count;
+		stats->skipped[CHAOS_SKIP_ASSIST] += count;
+	}
+	if (failed >= 0)
+		close(failed);
+	return ret;
+}
+
 static int read_counters(uint32_t generation, struct status *s)
 {
 	int stats = store_open_pin(generation, "chaos_stats"), totals = store_open_pin(generation, "chaos_totals");
@@ -62,6 +86,8 @@ static int read_counters(uint32_t generation, struct status *s)
 		else
 			ret = -errno;
 	}
+	if (!ret)
+		ret = take_back_failed(generation, s);
 	if (!ret) {
 		uint32_t zero = 0;
 
@@ -271,6 +297,7 @@ int status_read(struct status **status, struct error *err)
 		ret = read_counters(record.generation, s);
 		ret = ret ?: read_schedule(record.generation, s);
 		ret = ret ?: name_list_read(record.generation, &s->names);
+		ret = ret ?: probes_read(record.generation, &s->probes, &s->probes_count);
 		s->devices = count_devices(record.generation);
 	}
 	for (size_t i = 0; i < s->rules_count; i++) {
@@ -294,6 +321,7 @@ void status_free(struct status *status)
 {
 	if (status) {
 		free(status->rules);
+		free(status->probes);
 		name_list_free(&status->names);
 	}
 	free(status);
