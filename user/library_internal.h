@@ -33,7 +33,7 @@ int open_regular(int fd);
 
 /*
  * A number that stands for the file which an overlayfs shows, the same in all of them that show it; 0 for files of
- * other file systems and if the kernel does not tell. Probes are put on that one, so two for two containers of one image
+ * other file systems and if the kernel does not tell. Probes are put on that one: two for two containers of one image
  * would be two for each. `map` may be NULL.
  */
 uint64_t file_below(int fd, const struct map_line *map);
