@@ -225,7 +225,9 @@ static always bool is_decided(const struct call *call)
 	if (knobs.registers)
 		return false;
 	note = bpf_map_lookup_elem(&chaos_returns, &call->tid);
-	return note && note->sp == call->sp && note->entry == PT_REGS_IP(call->ctx);
+	/* An old note is one that nobody has taken away: the assist was killed. */
+	return note && note->sp == call->sp && note->entry == PT_REGS_IP(call->ctx) &&
+	       now_ns() < note->time_ns + CHAOS_ASSIST_STALE_NS;
 }
 
 /* ---- deciding --------------------------------------------------------------------------------------------------- */
