@@ -69,7 +69,7 @@ PROGRAM := $(BUILD)/chaosbpf
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .SECONDARY:
-.PHONY: all install uninstall check check-bpf fuzz vmtest bench demo demo-ai test clean help libraries
+.PHONY: all victims install uninstall check check-bpf fuzz vmtest bench demo demo-ai test clean help libraries
 
 all: $(PROGRAM)
 
@@ -180,7 +180,24 @@ fuzz:
 	$(Q)$(MAKE) --no-print-directory FUZZ=1 $@
 endif
 
-vmtest: $(PROGRAM)
+# Libraries and programs that tests break: what a GPU's own would be. Debug information would only make them large.
+VICTIMS := $(addprefix $(BUILD)/victims/,libcuda.so.1 libcudart.so.12 static-gpu)
+VICTIM_CFLAGS := -O2 -Wall -Wextra -Wno-missing-prototypes
+
+$(BUILD)/victims/libcuda.so.1: tests/victims/cuda_driver.c
+	@mkdir -p $(@D)
+	$(call msg,CC,$<)$(CC) $(VICTIM_CFLAGS) -fPIC -shared -Wl,-soname,libcuda.so.1 $< -o $@ -lpthread
+
+$(BUILD)/victims/libcudart.so.12: tests/victims/cuda_runtime.c $(BUILD)/victims/libcuda.so.1
+	$(call msg,CC,$<)$(CC) $(VICTIM_CFLAGS) -fPIC -shared -Wl,-soname,libcudart.so.12 -Wl,-rpath,'$$ORIGIN' $^ -o $@
+
+$(BUILD)/victims/static-gpu: tests/victims/static_program.c
+	@mkdir -p $(@D)
+	$(call msg,CC,$<)$(CC) $(VICTIM_CFLAGS) $< -o $@ -lpthread
+
+victims: $(VICTIMS)
+
+vmtest: $(PROGRAM) $(VICTIMS)
 	$(Q)vmtest/run.sh $(if $(KERNEL),--kernel '$(KERNEL)') $(if $(CASE),--case '$(CASE)') $(if $(PROVEN),--proven)
 
 bench: $(PROGRAM)

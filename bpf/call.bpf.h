@@ -9,10 +9,12 @@
 
 #include "bpf/owner.bpf.h"
 
-MAP(BPF_MAP_TYPE_ARRAY, chaos_call_used, __u32, __u64, CHAOS_MAX_RULES); /* faults done, see take_call() */
+MAP(BPF_MAP_TYPE_ARRAY, chaos_call_used, __u32, __u64, CHAOS_MAX_RULES); /* faults done, see chaos_take_call() */
 MAP(BPF_MAP_TYPE_HASH, chaos_claims, struct chaos_claim_key, __u64, 65536);
 MAP(BPF_MAP_TYPE_LRU_HASH, chaos_callers, struct chaos_caller_key, struct chaos_caller, 16384);
 MAP(BPF_MAP_TYPE_ARRAY, chaos_threads, __u32, __u64, CHAOS_MAX_RULES); /* that have called so far, by rule */
+
+MAP(BPF_MAP_TYPE_HASH, chaos_held, __u32, __u64, 4096); /* gpu-oom: bytes, by process */
 
 /* Rules that have ended before their time: [0] because of max-hits, written here; [1] unloaded, written by user space. */
 MAP(BPF_MAP_TYPE_ARRAY, chaos_call_over, __u32, struct chaos_vector, 2);
@@ -24,13 +26,13 @@ MAP(BPF_MAP_TYPE_ARRAY, chaos_call_over, __u32, struct chaos_vector, 2);
 
 /* ---- who is calling ------------------------------------------------------------------------------------------- */
 
-/* chaosbpf itself is never hit: `chaosbpf stop` must work whatever the rules say. */
-static always bool is_own_name(const char *name)
+/* chaosbpf itself is never hit, and what it is about to execute is not yet: `chaosbpf stop` must work whatever the rules say. */
+static always bool is_own(const char *comm)
 {
 	static const char own[] = "chaosbpf";
 
-	for (unsigned int i = 0; i < sizeof(own); i++) {
-		if (name[i] != own[i])
+	for (unsigned int i = 0; i < sizeof(own) - 1; i++) {
+		if (comm[i] != own[i])
 			return false;
 	}
 	return true;
@@ -42,7 +44,7 @@ static always bool is_spared(const struct chaos_owner *owner)
 	struct task_struct *task = (void *)bpf_get_current_task();
 	unsigned int flags = 0;
 
-	if (owner->pid <= 1 || is_own_name(owner->comm))
+	if (owner->pid <= 1 || is_own(owner->comm))
 		return true;
 	bpf_probe_read_kernel(&flags, sizeof(flags), __builtin_preserve_access_index(&task->flags));
 	return flags & PF_KTHREAD;
@@ -183,21 +185,36 @@ static always __u32 claim(__u32 rule, const struct chaos_rule *r, __u64 *used, _
 	return TAKEN;
 }
 
-/* As take(): spends one fault of the rule, exactly, on all CPUs together. */
-static always __u32 take_call(__u32 rule, const struct chaos_rule *r)
+/*
+ * As take(): spends one fault of the rule, exactly, on all CPUs together. A global function, which the verifier looks at once
+ * and not for each path that leads here.
+ */
+__noinline __attribute__((weak)) int chaos_take_call(__u32 rule)
 {
-	__u64 *used;
+	struct chaos_rule *r = rule_of(rule);
+	__u64 *used = bpf_map_lookup_elem(&chaos_call_used, &rule);
 	__u32 answer;
 
+	if (!(knobs.faults & CHAOS_CALLS) || !r || !used)
+		return CHAOS_SKIP_MAX_HITS;
 	if (!r->max_hits && !r->rate_window_ns)
 		return TAKEN;
-	used = bpf_map_lookup_elem(&chaos_call_used, &rule);
-	for (int i = 0; used && i < CLAIM_TRIES; i++) {
+	for (int i = 0; i < CLAIM_TRIES; i++) {
 		answer = claim(rule, r, used, *(volatile __u64 *)used);
 		if (answer != CLAIMED)
 			return answer;
 	}
 	return r->max_hits ? CHAOS_SKIP_MAX_HITS : CHAOS_SKIP_MAX_RATE;
+}
+
+/* What it returns is any number to the verifier: here it is one of three. */
+static always __u32 take_call(__u32 rule)
+{
+	int answer = chaos_take_call(rule);
+
+	if (answer == TAKEN)
+		return TAKEN;
+	return answer == CHAOS_SKIP_MAX_RATE ? CHAOS_SKIP_MAX_RATE : CHAOS_SKIP_MAX_HITS;
 }
 
 /* ---- deciding ------------------------------------------------------------------------------------------------- */
@@ -225,12 +242,14 @@ static always struct chaos_caller *next_call(__u32 rule)
 
 /* As decide(): is the fault done for this call of this thread? */
 static always bool decide_call(__u32 rule, const struct chaos_rule *r, struct chaos_stats *stats, __u32 fault,
-			       const struct chaos_caller *caller)
+			       const struct chaos_caller *caller, bool possible)
 {
-	__u32 reason = CHAOS_SKIP_PERCENT;
+	__u32 reason;
 
-	if (chance(throw(r->seed, caller->thread, caller->calls), at_present(r, r->percent_ppm, &r->percent_ramp)))
-		reason = take_call(rule, r);
+	if (!chance(throw(r->seed, caller->thread, caller->calls), at_present(r, r->percent_ppm, &r->percent_ramp)))
+		reason = CHAOS_SKIP_PERCENT;
+	else
+		reason = possible || r->flags & CHAOS_RULE_OBSERVE ? take_call(rule) : CHAOS_SKIP_ASSIST;
 	return settle(r, stats, fault, reason);
 }
 

@@ -256,18 +256,108 @@ struct chaos_caller {
 	__u32 failing; /* gpu-oom: so many more fail, whatever the dice say */
 };
 
-/* A user function with a probe, by number: what the probe's cookie says. */
+/* What a function with a probe is. */
+enum chaos_role {
+	CHAOS_ROLE_FUNCTION,  /* of `call` */
+	CHAOS_ROLE_ALLOCATE,  /* of `gpu-oom`, like all that follow */
+	CHAOS_ROLE_FREE,
+	CHAOS_ROLE_INFO,      /* says how much memory is free, and how much there is */
+	CHAOS_ROLE_GET_ERROR, /* says what the last call of the thread failed with, and forgets it */
+	CHAOS_ROLE_PEEK_ERROR,
+};
+
+/* APIs that keep a last error for each thread do so apart. */
+enum chaos_gpu_api {
+	CHAOS_GPU_RUNTIME, /* CUDA runtime */
+	CHAOS_GPU_DRIVER,  /* CUDA driver: keeps none */
+	CHAOS_GPU_HIP,
+	CHAOS_GPU_API_COUNT,
+};
+
+/* A user function with a probe, by number: what the probe's cookie says. Arguments are counted from 1, 0: none. */
 #define CHAOS_MAX_POINTS 2048
 #define CHAOS_FUNCTION_LEN 32
+#define CHAOS_SIZE_ARGS 3
 struct chaos_point {
 	__u32 set;	     /* of rules */
-	__u32 pad;
-	__s64 ret;	     /* from the function's first byte to that of some `ret` instruction of the same file; 0: none */
+	__u8 role;	     /* enum chaos_role */
+	__u8 api;	     /* enum chaos_gpu_api */
+	__u8 size_args[CHAOS_SIZE_ARGS]; /* whose product is asked for */
+	__u8 size_bits;	     /* 32: they are that narrow */
+	__u8 extent;	     /* 1: width, height and depth lie in a struct on the stack */
+	__u8 out_arg;	     /* points to where the address of the memory is written */
+	__u8 device;	     /* 1: this is memory of the device, and counts against what a process may hold */
+	__u8 freed_arg;	     /* is the address that is freed */
+	__u8 pad[2];
+	__u32 file;	     /* number of the file that it is in */
+	__u32 pad2;
+	__s64 ret;	     /* from the function's first byte to that of some `ret` instruction of the same file, never 0 */
 	char function[CHAOS_FUNCTION_LEN]; /* its name, or the beginning of it; ends with a NUL */
 };
+
+/* Where a kernel's probes cannot tell their number: by copy of the programs, and the place of the function in its page. */
+struct chaos_place_key {
+	__u32 copy;
+	__u32 offset; /* in a page */
+};
+
+/* A call under way whose return is waited for. */
+struct chaos_frame {
+	__u64 sp; /* at its entry */
+	__u32 point;
+	__u32 pad;
+	__u64 bytes;
+	__u64 out[2]; /* pointers that it was given */
+};
+
+/* Memory of the device that a process holds. */
+struct chaos_block_key {
+	__u64 address;
+	__u32 pid;
+	__u32 pad;
+};
+#define CHAOS_MAX_BLOCKS 65536
+
+/* A file with probes, for `status`. */
+#define CHAOS_MAX_FILES 256
+#define CHAOS_PATH_LEN 120
+struct chaos_file {
+	__u64 functions;	    /* with a probe; 0: no such file */
+	char path[CHAOS_PATH_LEN]; /* its end, if it is longer; ends with a NUL */
+};
+
+/* Counters of a function on one CPU. */
 struct chaos_point_stats {
 	__u64 calls;	/* of anyone */
 	__u64 injected;
+};
+
+/*
+ * The assist (user/assist.h) gives a thread another result where programs may not write registers. A program at a function's
+ * entry decides, writes into chaos_returns under the thread's number, and sends the thread SIGURG; the assist, which traces
+ * it, sees to the rest when the signal is about to be delivered.
+ *
+ *	chaos_returns        hash, __u32 tid (of the initial pid namespace) to struct chaos_return
+ *	chaos_traced         hash, __u32 tgid to __u32 1: processes whose threads are all traced; of others nothing is to be asked,
+ *	                     nor of a thread whose task_struct.ptrace is 0: the assist is dead
+ *	chaos_assist         array, [0] is __u64: CLOCK_BOOTTIME of the assist's last sign of life; 0 while it traces nobody.
+ *	                     Nothing is to be asked of it when that is older than CHAOS_ASSIST_STALE_NS.
+ *	chaos_begun          ring buffer of __u32 tgid: processes that have begun a program and are to be traced
+ *	chaos_assist_failed  array, __u64 by rule: calls for which a signal came and nothing could be done; the assist writes it
+ */
+#define CHAOS_ASSIST_STALE_NS 500000000ULL
+#define CHAOS_MAX_RETURNS 4096
+#define CHAOS_MAX_TRACED 4096
+
+/* A call that is to return at once: written at its entry, taken away by the assist when it has seen to it. */
+struct chaos_return {
+	__u64 entry;   /* address of the function's first byte, */
+	__u64 sp;      /* stack pointer there: the return address lies at it */
+	__u64 ret;     /* address of some `ret` instruction, where to go on; 0: take the return address from the stack */
+	__u64 value;   /* the result */
+	__u64 time_ns; /* CLOCK_BOOTTIME */
+	__u32 rule;
+	__u32 point;
 };
 
 /* Counters of one rule on one CPU. */
@@ -617,9 +707,13 @@ struct chaos_knobs {
 	__u32 paths;			    /* 1: some rule names the path of a file */
 	__u32 pathless;			    /* the set of rules that do not */
 	__u32 below_root;		    /* the set of rules for every file there is */
+	__u32 probed;			    /* the set of rules with probes */
 	__u32 caller_comm;		    /* 1: some rule for calls names a process */
-	__u32 cookies;			    /* 1: a probe can tell its number; 0: `point` is that of all probes of this copy */
-	__u32 point;
+	__u32 registers;		    /* 1: a program on a function may write registers; 0: an assist does it */
+	__u32 write_user;		    /* 1: it may write the process's memory */
+	__u32 ceiling;			    /* 1: some rule has `above`: what processes hold is counted */
+	__u32 cookies;			    /* 1: a probe can tell its number; 0: this is the copy of struct chaos_place_key */
+	__u32 copy;
 };
 
 _Static_assert(sizeof(struct chaos_vector) == 128, "chaos_vector");
@@ -627,6 +721,7 @@ _Static_assert(sizeof(struct chaos_rule) == 240, "chaos_rule");
 _Static_assert(sizeof(struct chaos_event) == 112, "chaos_event");
 _Static_assert(sizeof(struct chaos_owner) == 40, "chaos_owner");
 _Static_assert(sizeof(struct chaos_interval) == 136, "chaos_interval");
+_Static_assert(sizeof(struct chaos_return) == 48, "chaos_return");
 _Static_assert(sizeof(struct chaos_verdict) == 72, "chaos_verdict");
 _Static_assert(CHAOS_NETWORK_FAULT_COUNT <= 16, "chaos_verdict.decided");
 _Static_assert(sizeof(struct chaos_sock) == 192, "chaos_sock");

@@ -84,12 +84,12 @@ static always long fail(__u32 set, const struct subject *on)
 		return 0;
 	if (on->dentry) {
 		name_of(on->dentry, name, sizeof(name));
-		if (is_own_name(name)) /* a shell that is hit can start `chaosbpf stop` all the same */
+		if (is_own(name)) /* a shell that is hit can start `chaosbpf stop` all the same */
 			return 0;
 	}
 	count(&stats->seen);
 	caller = next_call(rule);
-	if (!caller || !decide_call(rule, r, stats, CHAOS_ERRNO, caller))
+	if (!caller || !decide_call(rule, r, stats, CHAOS_ERRNO, caller, true))
 		return 0;
 	what.error = r->error;
 	what.function = name;

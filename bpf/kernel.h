@@ -15,20 +15,20 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
-#define AF_INET 2
-#define AF_INET6 10
-#define SOCK_STREAM 1
-#define SOCK_DGRAM 2
-#define IPPROTO_TCP 6
-#define IPPROTO_UDP 17
-#define SOL_TCP 6
-#define TCP_SYNCNT 7
-#define ETH_P_IP 0x0800
-#define ETH_P_IPV6 0x86DD
-#define ETH_HLEN 14
-#define LOOPBACK_IFINDEX 1 /* in every network namespace */
-#define TC_ACT_UNSPEC (-1) /* let the rest of the chain run; also TCX_NEXT */
-#define TC_PRIO_CONTROL 7
+#define AF_INET          2
+#define AF_INET6         10
+#define SOCK_STREAM      1
+#define SOCK_DGRAM       2
+#define IPPROTO_TCP      6
+#define IPPROTO_UDP      17
+#define SOL_TCP          6
+#define TCP_SYNCNT       7
+#define ETH_P_IP         0x0800
+#define ETH_P_IPV6       0x86DD
+#define ETH_HLEN         14
+#define LOOPBACK_IFINDEX 1    /* in every network namespace */
+#define TC_ACT_UNSPEC    (-1) /* let the rest of the chain run; also TCX_NEXT */
+#define TC_PRIO_CONTROL  7
 
 struct sock;
 
@@ -41,6 +41,10 @@ typedef struct {
 struct signal_struct {
 	atomic_t live;
 };
+
+typedef struct {
+	unsigned long sig[1];
+} sigset_t;
 
 struct dentry;
 
@@ -86,6 +90,7 @@ struct fs_struct {
 };
 
 struct task_struct {
+	sigset_t blocked;
 	int pid;
 	int tgid;
 	unsigned int flags;

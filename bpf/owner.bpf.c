@@ -3,7 +3,7 @@
  * Owners of sockets, and the sets of processes and cgroups that rules name: children of a named process, and cgroups
  * made below a named one, inherit its rules as they are born. All of this is known before the first rule is armed.
  */
-#include "bpf/owner.bpf.h"
+#include "bpf/call.bpf.h"
 
 SEC("cgroup/sock_create")
 int chaos_create(struct bpf_sock *ctx)
@@ -109,8 +109,11 @@ int chaos_exit(struct bpf_raw_tracepoint_args *ctx)
 	__u32 pid = BPF_CORE_READ(task, tgid);
 
 	/* Counted down before this point: 0 means that no thread is left. */
-	if (BPF_CORE_READ(task, signal, live.counter) == 0)
-		bpf_map_delete_elem(&chaos_pids, &pid);
+	if (BPF_CORE_READ(task, signal, live.counter))
+		return 0;
+	bpf_map_delete_elem(&chaos_pids, &pid);
+	if (knobs.ceiling)
+		bpf_map_delete_elem(&chaos_held, &pid);
 	return 0;
 }
 

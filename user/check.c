@@ -41,12 +41,24 @@ static int errno_possible(const struct load *load, const struct rule *rule, stru
 /* Faults inside a process. */
 static int call_possible(const struct load *load, const struct rule *rule, struct error *err)
 {
+	const bool *has = load->features.has;
+	const char *fault = fault_names[__builtin_ctz(rule->fault.faults)];
+
 	if (rule->fault.faults & 1 << CHAOS_ERRNO)
 		return errno_possible(load, rule, err);
-	if (rule->fault.faults & (1 << CHAOS_GPU_OOM | 1 << CHAOS_CALL))
-		return error_set(err, -EOPNOTSUPP, EXIT_CANNOT, "'%s' is not built yet",
-				 fault_names[__builtin_ctz(rule->fault.faults)]);
-	return 0;
+	if (!has[FEATURE_PROBE])
+		return error_set(err, -EOPNOTSUPP, EXIT_CANNOT,
+				 "%s needs probes on user functions, which this kernel does not have", fault);
+	if (has[FEATURE_PROBE_REGISTERS])
+		return 0;
+	if (!has[FEATURE_SIGNAL]) {
+		error_set(
+			err, -EOPNOTSUPP, EXIT_CANNOT,
+			"%s needs programs that write registers (6.18 on) or send signals, and this kernel has neither",
+			fault);
+		return -EOPNOTSUPP;
+	}
+	return assist_possible(err);
 }
 
 int rule_possible(const struct load *load, size_t index, struct error *err)
@@ -177,6 +189,11 @@ static void describe(const struct load *load, size_t index, struct rule_plan *pl
 	if (faults & 1 << CHAOS_REORDER)
 		append(m, size, "%sreorder: a %s program holds a copy in an fq queue", m[0] ? "; " : "",
 		       tcx ? "TCX" : "clsact");
+	if (faults & FAULTS_BY_PROBE)
+		append(m, size, "%s: a probe on the function %s", fault_names[__builtin_ctz(faults)],
+		       load->features.has[FEATURE_PROBE_REGISTERS]
+			       ? "sends it back at once"
+			       : "stops the thread, and a process that traces it sends it back");
 	if (faults & 1 << CHAOS_ERRNO)
 		append(m, size, "errno: programs in the kernel's security hooks (fmod_ret) return the error%s",
 		       rule->fault.path.text ? "; the path is the one that the process sees" : "");
@@ -286,6 +303,29 @@ static void add_notes(const struct load *load, size_t index, struct rule_plan *p
 		add_note(plan, "connections older than the load are known by cgroup and user only");
 }
 
+/* Which functions would have probes; what is not there is an error as it is at load, but for what may come later. */
+static int look_for_functions(const struct load *load, struct rule_plan *plans, struct error *err)
+{
+	struct probes probes = {
+		.rules = load->rules,
+		.tables = load->tables,
+		.features = &load->features,
+		.wait = load->options.wait,
+	};
+	int ret;
+
+	if (geteuid() != 0 || !probes_needed(load->rules))
+		return 0;
+	ret = probes_look(&probes, &load->processes, true, err);
+	for (size_t i = 0; i < load->rules->count && !ret; i++) {
+		if (load->rules->rules[i].fault.faults & FAULTS_BY_PROBE && !probes.met[i])
+			add_note(&plans[i], "none of its processes has such a library open, and none is on this "
+					    "machine: one that is opened later is found");
+	}
+	probes_free(&probes);
+	return ret;
+}
+
 int load_check(struct rules *rules, const struct load_options *options, struct features *features,
 	       struct rule_plan **plans, struct error *err)
 {
@@ -318,6 +358,9 @@ int load_check(struct rules *rules, const struct load_options *options, struct f
 		}
 		add_notes(load, i, &p[i]);
 	}
+	ret = look_for_functions(load, p, err);
+	if (ret)
+		goto out;
 	*plans = p;
 	p = NULL;
 out:

@@ -92,6 +92,15 @@ static const char *mechanism(const struct features *features, enum chaos_fault f
 						       : NULL;
 	case CHAOS_REORDER:
 		return features->has[FEATURE_FQ] ? "a copy of the packet waits in fq" : NULL;
+	case CHAOS_GPU_OOM:
+	case CHAOS_CALL:
+		if (!features->has[FEATURE_PROBE])
+			return NULL;
+		if (features->has[FEATURE_PROBE_REGISTERS])
+			return "a probe on the function sends it back at once";
+		return features->has[FEATURE_SIGNAL] ? "a probe on the function stops it, a tracing process sends it "
+						       "back"
+						     : NULL;
 	default:
 		return NULL;
 	}

@@ -151,6 +151,38 @@ static void print_names(const struct name_list *names)
 	}
 }
 
+/* Files with probes, and who came by; nobody is worth a word, since a fault that nobody meets looks like one that does no harm. */
+static void print_probes(const struct status *status)
+{
+	for (size_t i = 0; i < status->probes_count; i++) {
+		const struct probe_status *probe = &status->probes[i];
+		char file[4 * CHAOS_PATH_LEN + 1];
+
+		text_clean(file, sizeof(file), probe->file);
+		printf("%s: probes on %llu function%s, ", file, (unsigned long long)probe->functions,
+		       probe->functions == 1 ? "" : "s");
+		if (probe->calls)
+			printf("%llu calls, %llu of them failed by us\n", (unsigned long long)probe->calls,
+			       (unsigned long long)probe->injected);
+		else
+			puts("no calls so far");
+	}
+}
+
+static void probes_json(struct json *json, const struct status *status)
+{
+	json_open_array(json, "probes");
+	for (size_t i = 0; i < status->probes_count; i++) {
+		json_open_object(json, NULL);
+		json_text(json, "file", status->probes[i].file);
+		json_count(json, "functions", status->probes[i].functions);
+		json_count(json, "calls", status->probes[i].calls);
+		json_count(json, "injected", status->probes[i].injected);
+		json_close_object(json);
+	}
+	json_close_array(json);
+}
+
 void status_json(struct json *json, const struct status *status)
 {
 	struct table *table = status_table(status);
@@ -175,6 +207,7 @@ void status_json(struct json *json, const struct status *status)
 	json_count(json, "events_dropped", status->totals.events_dropped);
 	table_json(table, json, "rules");
 	names_json(json, &status->names);
+	probes_json(json, status);
 	json_close_object(json);
 	table_free(table);
 }
@@ -214,6 +247,7 @@ static void print_text(const struct status *status)
 	table_print(table, stdout);
 	table_free(table);
 	print_names(&status->names);
+	print_probes(status);
 	print_tail(status);
 }
 

@@ -53,6 +53,7 @@ void load_free(struct load *load)
 	if (load->log.fd >= 0)
 		eventlog_close(&load->log);
 	prepare_free(&load->prepare);
+	probes_free(&load->probes);
 	if (load->engine.skel)
 		engine_free(&load->engine);
 	schedule_free(&load->schedule);

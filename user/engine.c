@@ -92,8 +92,16 @@ static void choose_programs(struct chaos *skel, const struct tables *t, const st
 	bpf_program__set_autoload(skel->progs.chaos_sendmsg6, has_udp(t));
 	bpf_program__set_autoload(skel->progs.chaos_accept2, accept && args == ACCEPT_ARGS_SINCE_6_10);
 	bpf_program__set_autoload(skel->progs.chaos_accept4, accept && args > ACCEPT_ARGS_SINCE_6_10);
+	bpf_program__set_autoload(skel->progs.chaos_enter, t->knobs.faults & FAULTS_BY_PROBE);
+	bpf_program__set_autoload(skel->progs.chaos_leave, t->knobs.faults & 1 << CHAOS_GPU_OOM);
+	bpf_program__set_autoload(skel->progs.chaos_exec,
+				  hooks && t->knobs.faults & FAULTS_BY_PROBE && !f->has[FEATURE_PROBE_REGISTERS]);
+	if (f->has[FEATURE_PROBE_MULTI]) {
+		bpf_program__set_expected_attach_type(skel->progs.chaos_enter, BPF_TRACE_UPROBE_MULTI);
+		bpf_program__set_expected_attach_type(skel->progs.chaos_leave, BPF_TRACE_UPROBE_MULTI);
+	}
 	bpf_program__set_autoload(skel->progs.chaos_fork, hooks && (t->pids_count || has_v1(t)));
-	bpf_program__set_autoload(skel->progs.chaos_exit, hooks && (t->pids_count || has_v1(t)));
+	bpf_program__set_autoload(skel->progs.chaos_exit, hooks && (t->pids_count || has_v1(t) || t->knobs.ceiling));
 	bpf_program__set_autoload(skel->progs.chaos_mkdir, hooks && (t->cgroups_count || t->follows));
 	bpf_program__set_autoload(skel->progs.chaos_attach, hooks && has_v1(t));
 	bpf_program__set_autoload(skel->progs.chaos_tc_out, t->device_needs & CHAOS_DEVICE_EGRESS);
@@ -103,6 +111,21 @@ static void choose_programs(struct chaos *skel, const struct tables *t, const st
 static void set_size(struct bpf_map *map, size_t entries)
 {
 	bpf_map__set_max_entries(map, entries ? entries : 1);
+}
+
+static void size_probe_maps(struct chaos *skel, const struct tables *t)
+{
+	struct bpf_map *of_probes[] = { skel->maps.chaos_points, skel->maps.chaos_pointstats, skel->maps.chaos_places,
+					skel->maps.chaos_frames, skel->maps.chaos_last_error, skel->maps.chaos_returns,
+					skel->maps.chaos_traced };
+
+	for (size_t i = 0; i < sizeof(of_probes) / sizeof(of_probes[0]) && !(t->knobs.faults & FAULTS_BY_PROBE); i++)
+		set_size(of_probes[i], 1);
+	if (!t->knobs.ceiling) {
+		set_size(skel->maps.chaos_held, 1);
+		set_size(skel->maps.chaos_blocks, 1);
+	}
+	set_size(skel->maps.chaos_assist_failed, t->rules_count);
 }
 
 /* Room for every claim of a window of max-rate, and for those that are late. */
@@ -125,7 +148,8 @@ static void size_maps(struct chaos *skel, const struct tables *t, const struct s
 	set_size(skel->maps.chaos_call_used, t->rules_count);
 	set_size(skel->maps.chaos_threads, t->rules_count);
 	set_size(skel->maps.chaos_schedule, s->count + SPARE_INTERVALS);
-	set_size(skel->maps.chaos_sets, t->sets_count + (t->follows ? SPARE_SETS : 0));
+	set_size(skel->maps.chaos_sets,
+		 t->sets_count + (t->follows || t->knobs.faults & FAULTS_BY_PROBE ? SPARE_SETS : 0));
 	set_size(skel->maps.chaos_users, t->users_count);
 	set_size(skel->maps.chaos_comms, t->comms_count);
 	set_size(skel->maps.chaos_hosts, t->hosts_count);
@@ -140,6 +164,7 @@ static void size_maps(struct chaos *skel, const struct tables *t, const struct s
 		set_size(skel->maps.chaos_questions, 1);
 	if (!(t->knobs.faults & CHAOS_CALLS))
 		set_size(skel->maps.chaos_callers, 1);
+	size_probe_maps(skel, t);
 	set_size(skel->maps.chaos_claims, claims_needed(t));
 	set_size(skel->maps.chaos_paths, t->parts_count);
 	if (!t->knobs.paths)
@@ -320,6 +345,9 @@ int engine_open(const struct tables *tables, const struct schedule *schedule, co
 	knobs.search_steps = search_steps(schedule->count + SPARE_INTERVALS);
 	knobs.set_retval = features->has[FEATURE_SET_RETVAL];
 	knobs.leader_comm = can_read_leader();
+	knobs.registers = features->has[FEATURE_PROBE_REGISTERS];
+	knobs.write_user = features->has[FEATURE_WRITE_USER];
+	knobs.cookies = features->has[FEATURE_PROBE_COOKIE];
 	knobs.flows = has_udp(tables) || has_server(tables);
 	memcpy((void *)&skel->rodata->knobs, &knobs, sizeof(knobs));
 	choose_programs(skel, tables, features);
@@ -375,6 +403,12 @@ static int attach(struct engine *engine, struct bpf_program *prog, int cgroup, s
 	return 0;
 }
 
+/* Devices and functions: user/device.c and user/probe.c know them. */
+static bool has_place_of_its_own(const struct bpf_program *prog)
+{
+	return bpf_program__type(prog) == BPF_PROG_TYPE_SCHED_CLS || bpf_program__type(prog) == BPF_PROG_TYPE_KPROBE;
+}
+
 int engine_attach(struct engine *engine, const char *cgroup2_mount, struct error *err)
 {
 	int cgroup = open(cgroup2_mount, O_RDONLY | O_DIRECTORY | O_CLOEXEC), ret = 0;
@@ -383,7 +417,7 @@ int engine_attach(struct engine *engine, const char *cgroup2_mount, struct error
 	if (cgroup < 0)
 		return error_set(err, -errno, EXIT_FAILED, "cannot open %s: %s", cgroup2_mount, strerror(errno));
 	bpf_object__for_each_program (prog, engine->skel->obj) {
-		if (!bpf_program__autoload(prog) || bpf_program__type(prog) == BPF_PROG_TYPE_SCHED_CLS)
+		if (!bpf_program__autoload(prog) || has_place_of_its_own(prog))
 			continue;
 		ret = attach(engine, prog, cgroup, err);
 		if (ret)

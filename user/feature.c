@@ -22,15 +22,19 @@
 	const char *const name[] = { __VA_ARGS__ }; \
 	_Static_assert(sizeof(name) / sizeof(name[0]) == FEATURE_COUNT, #name " must have every feature")
 
-TABLE(feature_names, "bpf", "btf", "cgroup2", "ringbuf", "fork-hook", "set-retval", "tcx", "fq", "accept-hook",
-      "pidfd-getfd", "fmod-ret");
+TABLE(feature_names, "bpf", "btf", "cgroup2", "ringbuf", "fork-hook", "set-retval", "tcx", "fq", "accept-hook", "probe",
+      "probe-cookie", "probe-multi", "probe-registers", "write-user", "signal", "pidfd-getfd", "fmod-ret");
 TABLE(feature_uses, "everything", "everything", "everything", "events, and news of namespaces that appear later",
       "children of a named pid, cgroups made later", "refuse with any errno", "drop and reset at devices", "delay",
-      "the owner of an accepted connection", "connections older than the load", "errno");
+      "the owner of an accepted connection", "gpu-oom and call", "which function a probe is on",
+      "many probes in one link", "gpu-oom and call without a tracing process", "what cudaMemGetInfo says with 'above'",
+      "gpu-oom and call with one", "connections older than the load", "errno");
 TABLE(feature_fallbacks, NULL, NULL, NULL, NULL, "rules with pid or cgroup see only what exists at load",
       "a rewritten destination: TCP only, and a timeout takes 3 s", "clsact filters", "delay is refused",
-      "accepted connections belong to whoever opened the listener", "old connections are known by cgroup and user only",
-      "errno is refused");
+      "accepted connections belong to whoever opened the listener", "gpu-oom and call are refused",
+      "functions are told apart by their place in a page", "a link for each", "the process is traced (ptrace)",
+      "cudaMemGetInfo tells the truth", "gpu-oom and call need probe-registers",
+      "old connections are known by cgroup and user only", "errno is refused");
 
 struct probe_result {
 	bool ok;
@@ -156,6 +160,75 @@ static struct probe_result probe_accept_hook(void)
 	return result_of(link);
 }
 
+/* The kernel's own number for perf events on user functions: the file is there when it has them. */
+static struct probe_result probe_probe(void)
+{
+	int found = access("/sys/bus/event_source/devices/uprobe/type", R_OK);
+
+	return (struct probe_result){ .ok = found == 0, .error = errno };
+}
+
+static struct probe_result probe_helper(enum bpf_func_id helper)
+{
+	bool has = libbpf_probe_bpf_helper(BPF_PROG_TYPE_KPROBE, helper, NULL) == 1;
+
+	return (struct probe_result){ .ok = has, .error = EOPNOTSUPP };
+}
+
+/*
+ * The kernel refuses such programs when it is locked down, which it says of itself: "[none] integrity confidentiality". One is
+ * loaded only where it does not (securityfs is not mounted), since the kernel warns of each in its log.
+ */
+static struct probe_result probe_write_user(void)
+{
+	const struct bpf_insn insns[] = {
+		{ .code = 0xb7, .dst_reg = 1, .imm = 0 },      { .code = 0x7b, .dst_reg = 10, .src_reg = 1, .off = -8 },
+		{ .code = 0xbf, .dst_reg = 2, .src_reg = 10 }, { .code = 0x07, .dst_reg = 2, .imm = -8 },
+		{ .code = 0xb7, .dst_reg = 3, .imm = 8 },      { .code = 0x85, .imm = BPF_FUNC_probe_write_user },
+		{ .code = 0xb7, .dst_reg = 0, .imm = 0 },      { .code = 0x95 },
+	};
+	FILE *file = fopen("/sys/kernel/security/lockdown", "re");
+	char line[128] = "";
+	bool read;
+
+	if (!file)
+		return result_of(load_insns(BPF_PROG_TYPE_KPROBE, 0, insns, sizeof(insns) / sizeof(insns[0])));
+	read = fgets(line, sizeof(line), file);
+	fclose(file);
+	return (struct probe_result){ .ok = read && strstr(line, "[none]"), .error = EPERM };
+}
+
+/* A link on a directory, which cannot be: -EBADF and not -EINVAL says that the kernel knows such links. */
+static struct probe_result probe_multi(void)
+{
+	const struct bpf_insn insns[] = {
+		{ .code = 0xb7, .dst_reg = 0, .imm = 0 },
+		{ .code = 0x95 },
+	};
+	const unsigned long offset = 0;
+	LIBBPF_OPTS(bpf_link_create_opts, opts, .uprobe_multi.path = "/", .uprobe_multi.offsets = &offset,
+		    .uprobe_multi.cnt = 1);
+	int prog = load_insns(BPF_PROG_TYPE_KPROBE, BPF_TRACE_UPROBE_MULTI, insns, 2), link;
+
+	if (prog < 0)
+		return result_of(prog);
+	link = bpf_link_create(prog, -1, BPF_TRACE_UPROBE_MULTI, &opts);
+	close(prog);
+	return (struct probe_result){ .ok = link == -EBADF, .error = EOPNOTSUPP };
+}
+
+/* *(u64 *)(ctx + 80) = 0: rax of x86-64's pt_regs; x10 elsewhere. */
+static struct probe_result probe_registers(void)
+{
+	const struct bpf_insn insns[] = {
+		{ .code = 0xb7, .dst_reg = 0, .imm = 0 },
+		{ .code = 0x7b, .dst_reg = 1, .src_reg = 0, .off = 80 },
+		{ .code = 0x95 },
+	};
+
+	return result_of(load_insns(BPF_PROG_TYPE_KPROBE, 0, insns, 3));
+}
+
 /*
  * Attaches to a hook for an instant, and lets it go on: a program may load and still find no trampoline (no ftrace with
  * direct calls). That it is in the kernel's BTF is not enough either: the verifier has to agree that it may fail.
@@ -235,6 +308,12 @@ void features_probe(struct features *f)
 	set(f, FEATURE_SET_RETVAL, probe_set_retval());
 	set(f, FEATURE_TCX, probe_tcx());
 	set(f, FEATURE_ACCEPT_HOOK, probe_accept_hook());
+	set(f, FEATURE_PROBE, probe_probe());
+	set(f, FEATURE_PROBE_COOKIE, probe_helper(BPF_FUNC_get_attach_cookie));
+	set(f, FEATURE_PROBE_MULTI, probe_multi());
+	set(f, FEATURE_PROBE_REGISTERS, probe_registers());
+	set(f, FEATURE_WRITE_USER, probe_write_user());
+	set(f, FEATURE_SIGNAL, probe_helper(BPF_FUNC_send_signal_thread));
 	set(f, FEATURE_FMOD_RET, probe_fmod_ret());
 	set(f, FEATURE_FQ, result_of_call(qdisc_probe_fq()));
 }

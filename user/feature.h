@@ -9,17 +9,23 @@
 #include <stddef.h>
 
 enum feature {
-	FEATURE_BPF,         /* BPF programs can be loaded at all: root, no lockdown in the way */
-	FEATURE_BTF,         /* /sys/kernel/btf/vmlinux: programs adapt to this kernel */
-	FEATURE_CGROUP2,     /* a cgroup v2 hierarchy is mounted */
-	FEATURE_RINGBUF,     /* events */
-	FEATURE_FORK_HOOK,   /* raw tracepoints: children of a pid, cgroups made later */
-	FEATURE_SET_RETVAL,  /* any errno from connect(); below: by a rewritten destination */
-	FEATURE_TCX,         /* tc programs as links; below: clsact */
-	FEATURE_FQ,          /* delay */
-	FEATURE_ACCEPT_HOOK, /* fexit on accept: owner of an accepted connection is who accepted it */
-	FEATURE_PIDFD_GETFD, /* connections older than the load */
-	FEATURE_FMOD_RET,    /* programs that give a function of the kernel its result: errno */
+	FEATURE_BPF,             /* BPF programs can be loaded at all: root, no lockdown in the way */
+	FEATURE_BTF,             /* /sys/kernel/btf/vmlinux: programs adapt to this kernel */
+	FEATURE_CGROUP2,         /* a cgroup v2 hierarchy is mounted */
+	FEATURE_RINGBUF,         /* events */
+	FEATURE_FORK_HOOK,       /* raw tracepoints: children of a pid, cgroups made later */
+	FEATURE_SET_RETVAL,      /* any errno from connect(); below: by a rewritten destination */
+	FEATURE_TCX,             /* tc programs as links; below: clsact */
+	FEATURE_FQ,              /* delay */
+	FEATURE_ACCEPT_HOOK,     /* fexit on accept: owner of an accepted connection is who accepted it */
+	FEATURE_PROBE,           /* gpu-oom, call: programs on functions of user space */
+	FEATURE_PROBE_COOKIE,    /* probes on user functions: tell their number; below: by place in a page */
+	FEATURE_PROBE_MULTI,     /* many of them in one link; below: one each */
+	FEATURE_PROBE_REGISTERS, /* they may write registers; below: a tracing process does */
+	FEATURE_WRITE_USER,      /* they may write the memory of the process */
+	FEATURE_SIGNAL,          /* they may send a signal, for that process */
+	FEATURE_PIDFD_GETFD,     /* connections older than the load */
+	FEATURE_FMOD_RET,        /* programs that give a function of the kernel its result: errno */
 	FEATURE_COUNT,
 };
 

@@ -137,6 +137,34 @@ static int prepare(struct load *load, struct error *err)
 	return prepare_devices(&load->prepare, &load->processes, false, err);
 }
 
+/*
+ * Probes are put where they are needed now. Where it takes a tracing process, one is started here when the load lives with
+ * this process, and on trial when it does not: what refuses to be traced is to be known before anything is armed.
+ */
+static int put_probes(struct load *load, struct error *err)
+{
+	const bool assisted = probes_need_assist(load->rules, &load->features) && !load->options.observe;
+	int ret;
+
+	if (!probes_needed(load->rules))
+		return 0;
+	load->probes = (struct probes){
+		.rules = load->rules,
+		.tables = load->tables,
+		.engine = &load->engine,
+		.features = &load->features,
+		.pin_dir = load->options.foreground ? NULL : load->pin_dir,
+		.wait = load->options.wait,
+	};
+	ret = probes_look(&load->probes, &load->processes, true, err);
+	if (ret || !assisted)
+		return ret;
+	ret = probes_trace(&load->probes, err);
+	if (!load->options.foreground)
+		assist_stop(&load->probes.assist);
+	return ret;
+}
+
 /* Rules count from the moment at which they are armed, not from when loading them began. */
 static int reschedule(struct load *load, struct error *err)
 {
@@ -201,6 +229,7 @@ static void abandon(struct load *load, const struct store_record *old)
 	struct error ignored;
 
 	prepare_free(&load->prepare);
+	probes_free(&load->probes);
 	if (load->engine.skel)
 		engine_free(&load->engine);
 	store_remove_generations(keep);
@@ -228,7 +257,9 @@ static int start(struct load *load, const struct store_record *old, struct load_
 		return ret;
 	meet_comms(load);
 	ret = prepare(load, err);
-	ret = ret ?: seed_sockets(load->engine.sock_fd, load->tables, &load->processes, &result->sockets, err);
+	ret = ret ?: put_probes(load, err);
+	if (!ret && load->rules->count && load->tables->knobs.faults & ~CHAOS_CALLS)
+		ret = seed_sockets(load->engine.sock_fd, load->tables, &load->processes, &result->sockets, err);
 	if (ret)
 		return ret;
 	ret = eventlog_open(generation, true, &load->log);

@@ -12,6 +12,7 @@
 #include "user/follow.h"
 #include "user/load.h"
 #include "user/prepare.h"
+#include "user/probe.h"
 #include "user/process.h"
 #include "user/schedule.h"
 #include "user/store.h"
@@ -28,6 +29,7 @@ struct load {
 	struct schedule schedule;
 	struct engine engine;
 	struct prepare prepare;
+	struct probes probes;
 	struct store_record record;
 	struct eventlog log;
 	struct follow follow; /* while it is served */

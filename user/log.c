@@ -4,6 +4,7 @@
  */
 #include "user/log.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "user/output.h"

@@ -48,6 +48,60 @@ static void sum(const uint64_t *per_cpu, size_t words, int cpus, uint64_t *total
 	}
 }
 
+/* A fault that was counted and not done. */
+static void take_back(struct rule_status *rule, uint64_t count)
+{
+	struct chaos_stats *stats = &rule->stats;
+
+	count = count < stats->injected ? count : stats->injected;
+	stats->injected -= count;
+	stats->faults[__builtin_ctz(rule->faults)] -= count;
+	stats->skipped[CHAOS_SKIP_ASSIST] += count;
+}
+
+/* Notes that nobody has taken away: the assist was killed before it could do what they say. */
+static void take_back_left(int returns, struct status *s)
+{
+	const uint64_t now = boot_ns();
+	struct chaos_return note;
+	uint32_t tid, *last = NULL;
+
+	while (bpf_map_get_next_key(returns, last, &tid) == 0) {
+		last = &tid;
+		if (bpf_map_lookup_elem(returns, &tid, &note) == 0 && note.rule < s->rules_count &&
+		    now > note.time_ns + CHAOS_ASSIST_STALE_NS)
+			take_back(&s->rules[note.rule], 1);
+	}
+}
+
+/* Faults that were decided and that the assist could not do: the program that counted them cannot know. */
+static int take_back_failed(uint32_t generation, struct status *s)
+{
+	int failed = store_open_pin(generation, "chaos_assist_failed"),
+	    returns = store_open_pin(generation, "chaos_returns"),
+	    ret = failed < 0    ? failed
+		  : returns < 0 ? returns
+				: 0;
+
+	for (uint32_t i = 0; !ret && i < s->rules_count; i++) {
+		uint64_t count = 0;
+
+		if (!(s->rules[i].faults & FAULTS_BY_PROBE))
+			continue;
+		if (bpf_map_lookup_elem(failed, &i, &count))
+			ret = -errno;
+		else
+			take_back(&s->rules[i], count);
+	}
+	if (!ret)
+		take_back_left(returns, s);
+	if (failed >= 0)
+		close(failed);
+	if (returns >= 0)
+		close(returns);
+	return ret;
+}
+
 static int read_counters(uint32_t generation, struct status *s)
 {
 	int stats = store_open_pin(generation, "chaos_stats"), totals = store_open_pin(generation, "chaos_totals");
@@ -62,6 +116,8 @@ static int read_counters(uint32_t generation, struct status *s)
 		else
 			ret = -errno;
 	}
+	if (!ret)
+		ret = take_back_failed(generation, s);
 	if (!ret) {
 		uint32_t zero = 0;
 
@@ -271,6 +327,7 @@ int status_read(struct status **status, struct error *err)
 		ret = read_counters(record.generation, s);
 		ret = ret ?: read_schedule(record.generation, s);
 		ret = ret ?: name_list_read(record.generation, &s->names);
+		ret = ret ?: probes_read(record.generation, &s->probes, &s->probes_count);
 		s->devices = count_devices(record.generation);
 	}
 	for (size_t i = 0; i < s->rules_count; i++) {
@@ -294,6 +351,7 @@ void status_free(struct status *status)
 {
 	if (status) {
 		free(status->rules);
+		free(status->probes);
 		name_list_free(&status->names);
 	}
 	free(status);

@@ -14,6 +14,7 @@
 #include "bpf/chaos.h"
 #include "user/error.h"
 #include "user/lock.h"
+#include "user/probe.h"
 #include "user/rules.h"
 #include "user/state_names.h"
 
@@ -51,8 +52,10 @@ struct status {
 	uint64_t events; /* written to the log so far */
 	struct rule_status *rules;
 	size_t rules_count;
-	size_t devices;         /* prepared */
-	struct name_list names; /* of hosts in the rules */
+	size_t devices;              /* prepared */
+	struct name_list names;      /* of hosts in the rules */
+	struct probe_status *probes; /* files whose functions are hooked */
+	size_t probes_count;
 };
 
 /* Keeps the counters of a load that ends now, for status_read() afterwards. */

@@ -16,6 +16,9 @@
 #include "user/rules.h"
 #include "user/target.h"
 
+/* Faults inside a process that are done by probes on functions. */
+#define FAULTS_BY_PROBE (1U << CHAOS_GPU_OOM | 1U << CHAOS_CALL)
+
 #define DEFINE_PAIR(name, key_type) \
 	struct name {               \
 		key_type key;       \

@@ -65,7 +65,8 @@ def one_after_the_other():
     chaos.load(chaos.rule("late", MATCH, {"refuse": "unreachable"}, start_after=f"{4 * unit}s",
                           duration=f"{2 * unit}s"),
                chaos.rule("long", MATCH, {"refuse": "denied"}, duration=f"{8 * unit}s"),
-               chaos.rule("silent", {"cgroup": VICTIM, "ports": [OPEN]}, {"drop": True}, duration=f"{8 * unit}s"))
+               chaos.rule("silent", {"cgroup": VICTIM, "ports": [OPEN]}, {"drop": True},
+                          duration=f"{2 * unit}s"))  # TCP tries again when twice that time has passed, at the latest
     armed = time.monotonic()
     kill_everything()
     state = chaos.status()

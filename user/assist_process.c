@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The assist itself: a loop that waits for stops of what it traces, and for requests. */
+#include "user/assist_internal.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "user/clock.h"
+
+#define TICK_NS     50000000ULL /* the longest time without a sign of life, while somebody is traced; */
+#define BEAT_NS     10000000ULL /* and the shortest */
+#define END_NS      500000000ULL
+#define STOPS_A_RUN 256 /* until requests are looked at again */
+
+/* Its file descriptors, after the standard ones. */
+enum {
+	FD_REQUESTS = 3,
+	FD_RETURNS,
+	FD_TRACED,
+	FD_HEARTBEAT,
+	FD_FAILED,
+	FD_BEGUN,
+	FD_COUNT,
+};
+
+struct assist_maps assist_maps;
+
+static uint64_t last_beat;
+
+static void beat(uint64_t value)
+{
+	uint32_t zero = 0;
+
+	bpf_map_update_elem(assist_maps.heartbeat, &zero, &value, BPF_ANY);
+	last_beat = value;
+}
+
+void assist_beat(void)
+{
+	uint64_t now = boot_ns();
+
+	if (now - last_beat >= BEAT_NS)
+		beat(now);
+}
+
+static struct ring_buffer *begun;
+
+/* Sleeps until a stop, a request, news or the time; stops end it by SIGCHLD, which is let in here only. A request has come? */
+static bool wait_for_request(const struct timespec *time)
+{
+	struct pollfd fds[] = { { .fd = FD_REQUESTS, .events = POLLIN }, { .fd = FD_BEGUN, .events = POLLIN } };
+	sigset_t none;
+
+	sigemptyset(&none);
+	return ppoll(fds, begun ? 2 : 1, time, &none) > 0 && fds[0].revents;
+}
+
+/* ---- the end ---- */
+
+static bool some_owed;
+
+static void look_owed(struct assist_thread *thread)
+{
+	some_owed = some_owed || thread->owed;
+}
+
+/* Is something decided and not done? */
+static bool is_awaited(void)
+{
+	uint32_t tid, next;
+	void *at = NULL;
+
+	some_owed = false;
+	threads_each(NULL, look_owed);
+	while (!some_owed && bpf_map_get_next_key(assist_maps.returns, at, &next) == 0) {
+		if (threads_find(next))
+			return true;
+		tid = next;
+		at = &tid;
+	}
+	return some_owed;
+}
+
+/*
+ * The end of the process lets go of all threads at once, and none of them has to be stopped for it. What programs have decided
+ * is done before, as a signal that nobody catches would reach a handler of the application's.
+ */
+static _Noreturn void end(void)
+{
+	static const struct timespec moment = { .tv_nsec = 1000000 };
+	uint64_t until;
+
+	untrace_all();
+	until = boot_ns() + END_NS;
+	do {
+		serve_stops(STOPS_A_RUN);
+		if (!is_awaited())
+			break;
+		ppoll(NULL, 0, &moment, NULL);
+	} while (boot_ns() < until);
+	beat(0);
+	_exit(0);
+}
+
+/* ---- requests ---- */
+
+static void serve_request(void)
+{
+	struct assist_request request;
+	struct assist_answer answer = { .outcome = ASSIST_DONE };
+
+	if (recv(FD_REQUESTS, &request, sizeof(request), MSG_DONTWAIT) != sizeof(request))
+		end(); /* nobody is there any more */
+	switch (request.verb) {
+	case ASSIST_ADD:
+		assist_beat(); /* before the first program looks */
+		answer = seize_process(request.pid, request.with_children);
+		break;
+	case ASSIST_REMOVE:
+		release_process(request.pid);
+		break;
+	case ASSIST_END:
+		end();
+	}
+	send(FD_REQUESTS, &answer, sizeof(answer), MSG_NOSIGNAL);
+}
+
+/* A program has found a process that is to be traced: nobody asks, and nobody waits for an answer. */
+static int on_begun(void *ctx, void *data, size_t size)
+{
+	uint32_t pid;
+
+	(void)ctx;
+	if (size < sizeof(pid))
+		return 0;
+	memcpy(&pid, data, sizeof(pid));
+	assist_beat();
+	seize_process((pid_t)pid, true);
+	return 0;
+}
+
+static _Noreturn void loop(void)
+{
+	static const struct timespec tick = { .tv_nsec = TICK_NS };
+
+	for (;;) {
+		serve_stops(STOPS_A_RUN);
+		if (begun)
+			ring_buffer__consume(begun);
+		release_more();
+		if (!threads_count() && last_beat)
+			beat(0);
+		if (wait_for_request(threads_count() ? &tick : NULL))
+			serve_request();
+	}
+}
+
+/* ---- the beginning ---- */
+
+static void on_child(int sig)
+{
+	(void)sig;
+}
+
+/* SIGCHLD is blocked outside ppoll(), so that no stop between looking and sleeping is missed. */
+static void set_signals(void)
+{
+	struct sigaction action = { .sa_handler = on_child };
+	sigset_t set;
+
+	for (int sig = 1; sig < NSIG; sig++)
+		signal(sig, SIG_DFL);
+	sigaction(SIGCHLD, &action, NULL);
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	sigprocmask(SIG_SETMASK, &set, NULL);
+}
+
+/* Its own descriptors to where they belong, by way of numbers that none of them has; all others are closed. */
+static bool set_descriptors(int fd, const struct assist_maps *maps)
+{
+	int own[] = { open("/dev/null", O_RDWR), fd,           maps->returns, maps->traced,
+		      maps->heartbeat,           maps->failed, maps->begun };
+	int count = sizeof(own) / sizeof(own[0]);
+
+	if (maps->begun < 0) {
+		count--;
+		close(FD_BEGUN);
+	}
+	for (int i = 0; i < count; i++) {
+		own[i] = fcntl(own[i], F_DUPFD, FD_COUNT);
+		if (own[i] < 0)
+			return false;
+	}
+	for (int i = 0; i < 3; i++)
+		dup2(own[0], i);
+	for (int i = 1; i < count; i++)
+		dup2(own[i], FD_REQUESTS + i - 1);
+	assist_maps = (struct assist_maps){ FD_RETURNS, FD_TRACED, FD_HEARTBEAT, FD_FAILED, FD_BEGUN };
+	return syscall(SYS_close_range, FD_COUNT, ~0U, 0) == 0;
+}
+
+_Noreturn void assist_process(int fd, const struct assist_maps *maps, pid_t parent)
+{
+	struct assist_answer ready = { .outcome = ASSIST_DONE };
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(1);
+	prctl(PR_SET_NAME, "chaosbpf");
+	setsid(); /* no keys of a terminal */
+	set_signals();
+	if (chdir("/") || !set_descriptors(fd, maps))
+		_exit(1);
+	if (maps->begun >= 0) {
+		begun = ring_buffer__new(FD_BEGUN, on_begun, NULL, NULL);
+		if (!begun)
+			_exit(1);
+	}
+	setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) - 5); /* threads wait for it */
+	beat(0);
+	if (send(FD_REQUESTS, &ready, sizeof(ready), MSG_NOSIGNAL) != sizeof(ready))
+		_exit(1);
+	loop();
+}
