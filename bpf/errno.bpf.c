@@ -18,9 +18,9 @@ struct subject {
 	__u32 operation;
 	__u32 walk; /* number, see path_rules() */
 	bool opening;
-	struct file *file;     /* or NULL, */
-	struct dentry *dentry; /* or NULL: nothing that has a path */
-	struct vfsmount *mnt;
+	struct file *file; /* or NULL, */
+	__u64 dentry;      /* or 0: nothing that has a path; as numbers, see chaos_path_set() */
+	__u64 mnt;
 };
 
 /* A file that the process has not opened itself, as far as it knows. */
@@ -83,7 +83,7 @@ static always long fail(__u32 set, const struct subject *on)
 	if (!r || !stats)
 		return 0;
 	if (on->dentry) {
-		name_of(on->dentry, name, sizeof(name));
+		name_of((void *)on->dentry, name, sizeof(name));
 		if (is_own(name)) /* a shell that is hit can start `chaosbpf stop` all the same */
 			return 0;
 	}
@@ -104,8 +104,8 @@ static always long fail_file(__u32 set, __u32 operation, struct file *file, bool
 	if (set == knobs.nothing)
 		return 0;
 	/* The verifier takes for granted that there is a file; mmap() of memory has none, and then these are NULL. */
-	on.dentry = BPF_CORE_READ(file, f_path.dentry);
-	on.mnt = BPF_CORE_READ(file, f_path.mnt);
+	on.dentry = (__u64)BPF_CORE_READ(file, f_path.dentry);
+	on.mnt = (__u64)BPF_CORE_READ(file, f_path.mnt);
 	return fail(set, &on);
 }
 
@@ -125,11 +125,15 @@ long chaos_o_open(unsigned long long *ctx)
 }
 
 /* What is to be made: the directory is known by its path, the new name only by itself. */
-static always long fail_making(struct path *dir, struct dentry *dentry, __u32 walk)
+static always long fail_making(unsigned long long *ctx, __u32 walk)
 {
-	struct subject on = { .operation = CHAOS_CREATE, .walk = walk, .dentry = dentry };
+	struct subject on = { .operation = CHAOS_CREATE, .walk = walk };
+	struct path *dir = (void *)ctx[0];
 
-	on.mnt = BPF_CORE_READ(dir, mnt);
+	if (knobs.operations[CHAOS_CREATE] == knobs.nothing)
+		return 0;
+	on.mnt = (__u64)BPF_CORE_READ(dir, mnt);
+	bpf_probe_read_kernel(&on.dentry, sizeof(on.dentry), &ctx[1]); /* a number, and no pointer to the verifier */
 	return fail(knobs.operations[CHAOS_CREATE], &on);
 }
 
@@ -137,13 +141,13 @@ static always long fail_making(struct path *dir, struct dentry *dentry, __u32 wa
 SEC("fmod_ret/security_path_mknod")
 long chaos_o_create(unsigned long long *ctx)
 {
-	return fail_making((void *)ctx[0], (void *)ctx[1], CHAOS_CREATE);
+	return fail_making(ctx, CHAOS_CREATE);
 }
 
 SEC("fmod_ret/security_path_mkdir")
 long chaos_o_mkdir(unsigned long long *ctx)
 {
-	return fail_making((void *)ctx[0], (void *)ctx[1], CHAOS_WALK_MKDIR);
+	return fail_making(ctx, CHAOS_WALK_MKDIR);
 }
 
 SEC("fmod_ret/security_file_permission")
