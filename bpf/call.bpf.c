@@ -31,9 +31,9 @@ MAP(BPF_MAP_TYPE_LRU_HASH, chaos_frames, __u32, struct chaos_frame, 4096); /* by
 MAP(BPF_MAP_TYPE_LRU_HASH, chaos_last_error, __u64, __u64, 4096);          /* by thread and API */
 MAP(BPF_MAP_TYPE_HASH, chaos_blocks, struct chaos_block_key, __u64, CHAOS_MAX_BLOCKS);
 
-MAP(BPF_MAP_TYPE_HASH, chaos_returns, __u32, struct chaos_return, 4096); /* by thread */
-MAP(BPF_MAP_TYPE_HASH, chaos_traced, __u32, __u32, 4096);                /* processes whose threads are all seized */
-MAP(BPF_MAP_TYPE_ARRAY, chaos_assist, __u32, __u64, 1);                  /* its last sign of life */
+MAP(BPF_MAP_TYPE_HASH, chaos_returns, __u32, struct chaos_return, CHAOS_MAX_RETURNS); /* by thread */
+MAP(BPF_MAP_TYPE_HASH, chaos_traced, __u32, __u32, CHAOS_MAX_TRACED); /* processes whose threads are all seized */
+MAP(BPF_MAP_TYPE_ARRAY, chaos_assist, __u32, __u64, 1);               /* its last sign of life */
 MAP(BPF_MAP_TYPE_ARRAY, chaos_assist_failed, __u32, __u64, CHAOS_MAX_RULES);
 
 /* ---- the function in question ----------------------------------------------------------------------------------- */

@@ -22,12 +22,12 @@ MAP(BPF_MAP_TYPE_ARRAY, chaos_call_over, __u32, struct chaos_vector, 2);
 /* So many times is a number claimed before somebody else's progress is taken for a full budget. */
 #define CLAIM_TRIES 8
 
-/* chaosbpf itself is never hit: `chaosbpf stop` must work whatever the rules say. */
+/* chaosbpf itself is never hit, and what it is about to execute is not yet: `chaosbpf stop` must work whatever the rules say. */
 static always bool is_own(const struct chaos_owner *owner)
 {
 	static const char own[] = "chaosbpf";
 
-	for (unsigned int i = 0; i < sizeof(own); i++) {
+	for (unsigned int i = 0; i < sizeof(own) - 1; i++) {
 		if (owner->comm[i] != own[i])
 			return false;
 	}
@@ -162,6 +162,16 @@ __noinline __attribute__((weak)) int chaos_take_call(__u32 rule)
 	return CHAOS_SKIP_MAX_HITS;
 }
 
+/* What it returns is any number to the verifier: here it is one of three. */
+static always __u32 take_call(__u32 rule)
+{
+	int answer = chaos_take_call(rule);
+
+	if (answer == TAKEN)
+		return TAKEN;
+	return answer == CHAOS_SKIP_MAX_RATE ? CHAOS_SKIP_MAX_RATE : CHAOS_SKIP_MAX_HITS;
+}
+
 /* ---- deciding ------------------------------------------------------------------------------------------------- */
 
 /* The calling thread under this rule, its present call counted. NULL: no room, which an LRU map always has. */
@@ -194,7 +204,7 @@ static always bool decide_call(__u32 rule, const struct chaos_rule *r, struct ch
 	if (!chance(throw(r->seed, caller->thread, caller->calls), at_present(r, r->percent_ppm, &r->percent_ramp)))
 		reason = CHAOS_SKIP_PERCENT;
 	else
-		reason = possible || r->flags & CHAOS_RULE_OBSERVE ? chaos_take_call(rule) : CHAOS_SKIP_ASSIST;
+		reason = possible || r->flags & CHAOS_RULE_OBSERVE ? take_call(rule) : CHAOS_SKIP_ASSIST;
 	return settle(r, stats, fault, reason);
 }
 

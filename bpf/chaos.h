@@ -317,18 +317,6 @@ struct chaos_block_key {
 };
 #define CHAOS_MAX_BLOCKS 65536
 
-/* A call that is to return at once: written at its entry, taken away by the assist when it has seen to it. */
-struct chaos_return {
-	__u64 entry;   /* address of the function's first byte, */
-	__u64 sp;      /* stack pointer there: the return address lies at it */
-	__u64 ret;     /* address of some `ret` instruction, where to go on; 0: take the return address from the stack */
-	__u64 value;   /* the result */
-	__u64 time_ns; /* CLOCK_BOOTTIME */
-	__u32 rule;
-	__u32 point;
-};
-#define CHAOS_ASSIST_STALE_NS 500000000ULL /* without a sign of life for so long it is not relied on */
-
 /* A file with probes, for `status`. */
 #define CHAOS_MAX_FILES 256
 #define CHAOS_PATH_LEN 120

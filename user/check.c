@@ -267,6 +267,29 @@ static void add_notes(const struct load *load, size_t index, struct rule_plan *p
 		add_note(plan, "connections older than the load are known by cgroup and user only");
 }
 
+/* Which functions would have probes; what is not there is an error as it is at load, but for what may come later. */
+static int look_for_functions(const struct load *load, struct rule_plan *plans, struct error *err)
+{
+	struct probes probes = {
+		.rules = load->rules,
+		.tables = load->tables,
+		.features = &load->features,
+		.wait = load->options.wait,
+	};
+	int ret;
+
+	if (geteuid() != 0 || !probes_needed(load->rules))
+		return 0;
+	ret = probes_look(&probes, &load->processes, true, err);
+	for (size_t i = 0; i < load->rules->count && !ret; i++) {
+		if (load->rules->rules[i].fault.faults & FAULTS_BY_PROBE && !probes.met[i])
+			add_note(&plans[i], "none of its processes has such a library open, and none is on this "
+					    "machine: one that is opened later is found");
+	}
+	probes_free(&probes);
+	return ret;
+}
+
 int load_check(struct rules *rules, const struct load_options *options, struct features *features,
 	       struct rule_plan **plans, struct error *err)
 {
@@ -299,6 +322,9 @@ int load_check(struct rules *rules, const struct load_options *options, struct f
 		}
 		add_notes(load, i, &p[i]);
 	}
+	ret = look_for_functions(load, p, err);
+	if (ret)
+		goto out;
 	*plans = p;
 	p = NULL;
 out:

@@ -68,9 +68,11 @@ int elf_file_function(struct elf_file *file, const char *name, struct elf_functi
 /* Does it export a definition of this symbol? By its hash table: a few small reads. */
 bool elf_file_exports(struct elf_file *file, const char *name);
 
-/* Does the text of the names in its .symtab hold one of these (NULL ends them)? Reads at most ELF_MAX_SCAN bytes. */
-#define ELF_MAX_SCAN (256u << 20)
-bool elf_file_mentions(struct elf_file *file, const char *const *words);
+/*
+ * Does the text of the names in its .symtab hold one of these (NULL ends them)? Quick, and false when there is no
+ * .symtab or its names are more than max_bytes.
+ */
+bool elf_file_mentions(struct elf_file *file, const char *const *words, uint64_t max_bytes);
 
 /* DT_SONAME, or "" when it has none. Belongs to the file. */
 const char *elf_file_soname(struct elf_file *file);

@@ -81,8 +81,8 @@ const char *gpu_api_name(enum gpu_api api);
 
 /*
  * Which APIs does this file define allocation functions of? A set of 1 << enum gpu_api, 0 for nearly every file, after
- * a few reads. Functions that are linked in and not exported are looked for in the main program and in files whose name
- * (`base`, without directories) says that they have to do with GPUs.
+ * a few reads. Functions that are linked in and not exported are found if the file has its .symtab; a larger one is
+ * read when it is a program or its name (`base`, without directories) says that it has to do with GPUs.
  */
 unsigned int gpu_file_apis(struct elf_file *elf, const char *base, bool is_program);
 

@@ -23,7 +23,7 @@
 struct probes {
 	const struct rules *rules;
 	struct tables *tables;
-	struct engine *engine;
+	struct engine *engine; /* NULL: only look, nothing is attached */
 	const struct features *features;
 	const char *pin_dir; /* for links, or NULL: they live with this process */
 	bool wait;           /* a library that no process has yet may come */
