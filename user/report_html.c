@@ -85,7 +85,7 @@ static void fact_success(const struct findings_run *run, const char *probe, FILE
 	if (!measured.attempts)
 		return;
 	report_value(text, sizeof(text), measured.success, "%");
-	snprintf(what, sizeof(what), "of %s succeeded while it was broken", probe);
+	snprintf(what, sizeof(what), "of %s succeeded, injection to roll back", probe);
 	fact(out, text, what);
 }
 
@@ -135,18 +135,37 @@ static void print_advices(const struct findings_run *run, FILE *out)
 		fputs("</ul>\n", out);
 }
 
+/* ">=" is not for everybody. */
+static const char *comparison_sign(const char *comparison)
+{
+	if (strcmp(comparison, ">=") == 0)
+		return "≥";
+	if (strcmp(comparison, "<=") == 0)
+		return "≤";
+	return strcmp(comparison, "==") == 0 ? "=" : comparison;
+}
+
+static void print_promise(const struct hypothesis *hypothesis, FILE *out)
+{
+	char threshold[64];
+
+	report_value(threshold, sizeof(threshold), hypothesis->threshold, hypothesis->unit);
+	print(out, "<td>", hypothesis->measure, " ");
+	print(out, "", comparison_sign(hypothesis->comparison), " ");
+	print(out, "", threshold, "</td>");
+}
+
 static void print_hypothesis(const struct hypothesis *hypothesis, FILE *out)
 {
 	static const char *const rows[OUTCOME_COUNT] = { "untested", "held", "failed" };
 	static const char *const tones[OUTCOME_COUNT] = { "dim", "good", "bad" };
 	static const char *const signs[OUTCOME_COUNT] = { "", "✓ ", "✗ " };
-	char promise[320], actual[64];
+	char actual[64];
 
-	report_promise(hypothesis, promise, sizeof(promise));
 	report_value(actual, sizeof(actual), hypothesis->actual, hypothesis->unit);
 	fprintf(out, "<tr class=\"row-%s %s\"><td>%s</td>", rows[hypothesis->outcome],
 		hypothesis->outcome == OUTCOME_FAILED ? "failed" : "", report_when[hypothesis->when]);
-	print(out, "<td>", promise, "</td>");
+	print_promise(hypothesis, out);
 	print(out, "<td class=\"n\">", actual, "</td>");
 	fprintf(out, "<td><span class=\"%s\">%s%s</span>", tones[hypothesis->outcome], signs[hypothesis->outcome],
 		report_outcome(hypothesis));

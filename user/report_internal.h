@@ -31,7 +31,7 @@ struct measured {
 };
 struct measured report_measure(const struct findings_run *run, const char *probe, struct span window);
 
-/* The names of the probes, in order of appearance; to be freed (the array alone). */
+/* The names of the probes, those first of which something was promised; to be freed (the array alone). */
 const char **report_probes(const struct findings_run *run, size_t *count);
 
 /* The commonest error of a probe while the method was at work; NULL: none. */

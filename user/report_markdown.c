@@ -19,10 +19,10 @@ static void print(FILE *out, const char *text)
 		else if (c < 0x20 || c == 0x7f)
 			putc(' ', out);
 		else if (c == '&' || c == '<' || c == '>')
-			fprintf(out, "&#%u;", (unsigned int)c);
+			fputs(c == '&' ? "&amp;" : c == '<' ? "&lt;" : "&gt;", out);
 		else if (c == '@')
 			fputs("@\xe2\x80\x8b", out); /* a blank without width behind it */
-		else if (c < 0x80 && strchr("\\`*_{}[]()#+!|~$", (int)c))
+		else if (c < 0x80 && strchr("\\`*_[]#|~$", (int)c))
 			fprintf(out, "\\%c", (char)c);
 		else
 			fwrite(text, 1, len, out);

@@ -70,6 +70,33 @@ struct measured report_measure(const struct findings_run *run, const char *probe
 	return measured;
 }
 
+static bool is_promised(const struct findings_run *run, const char *probe)
+{
+	size_t len = strlen(probe);
+
+	for (size_t i = 0; i < run->hypotheses_count; i++) {
+		const char *measure = run->hypotheses[i].measure;
+
+		if (strncmp(measure, probe, len) == 0 && measure[len] == '.')
+			return true;
+	}
+	return false;
+}
+
+static void promised_first(const struct findings_run *run, const char **probes, size_t count)
+{
+	size_t place = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		const char *probe = probes[i];
+
+		if (!is_promised(run, probe))
+			continue;
+		memmove(probes + place + 1, probes + place, (i - place) * sizeof(*probes));
+		probes[place++] = probe;
+	}
+}
+
 const char **report_probes(const struct findings_run *run, size_t *count)
 {
 	const char **probes = NULL, **more;
@@ -89,6 +116,7 @@ const char **report_probes(const struct findings_run *run, size_t *count)
 		probes = more;
 		probes[(*count)++] = probe;
 	}
+	promised_first(run, probes, *count);
 	return probes;
 }
 

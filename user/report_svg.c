@@ -11,7 +11,7 @@
 
 #define WIDTH  880
 #define LEFT   64
-#define RIGHT  12
+#define RIGHT  22
 #define TOP    24
 #define BOTTOM 26
 #define PIECES 160
@@ -245,7 +245,7 @@ static void fill_curves(struct probe_curves *curves, const struct findings_run *
 {
 	for (size_t i = 0; i < curves->success.count; i++) {
 		struct span window = { (double)i * curves->success.bucket_ms,
-					 (double)(i + 1) * curves->success.bucket_ms };
+				       (double)(i + 1) * curves->success.bucket_ms };
 		struct measured measured = report_measure(run, probe, window);
 
 		curves->success.values[i] = measured.success;

@@ -164,6 +164,17 @@ static void print_time(FILE *out, const char *what, double seconds)
 	fprintf(out, "%s: %s\n", what, text);
 }
 
+static void print_times(const struct findings_run *run, FILE *out)
+{
+	double degrade = report_seconds(run, NUMBER_TIME_TO_DEGRADE);
+	double recover = report_seconds(run, NUMBER_TIME_TO_RECOVER);
+
+	if (!isnan(degrade) || !isnan(recover))
+		putc('\n', out);
+	print_time(out, "time to degrade", degrade);
+	print_time(out, "time to recover", recover);
+}
+
 static void print_clean(FILE *out, const char *before, const char *text, const char *after)
 {
 	char clean[4096];
@@ -226,8 +237,7 @@ void report_text(const struct findings_run *run, FILE *out)
 
 	print_head(run, out);
 	print_hypotheses(run, out);
-	print_time(out, "\ntime to degrade", report_seconds(run, NUMBER_TIME_TO_DEGRADE));
-	print_time(out, "time to recover", report_seconds(run, NUMBER_TIME_TO_RECOVER));
+	print_times(run, out);
 	print_probes(run, out);
 	print_rules(run, out);
 	print_timeline(run, out);

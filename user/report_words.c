@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* What a run amounts to, in words: the verdict in one sentence, and what to improve. */
+#include <ctype.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -56,8 +57,9 @@ void report_promise(const struct hypothesis *hypothesis, char *buf, size_t size)
 const char *report_outcome(const struct hypothesis *hypothesis)
 {
 	static const char *const outcomes[OUTCOME_COUNT] = { "not tested", "held", "failed" };
+	static const char *const limits[OUTCOME_COUNT] = { "not tested", "never came up", "came up" };
 
-	return outcomes[hypothesis->outcome];
+	return (hypothesis->when == WHEN_ABORT ? limits : outcomes)[hypothesis->outcome];
 }
 
 void report_clock(char *buf, size_t size, double wall_s)
@@ -118,21 +120,58 @@ static const struct hypothesis *worst(const struct findings_run *run)
 	return NULL;
 }
 
-static void failure_words(const struct hypothesis *hypothesis, char *buf, size_t size)
+/* ">=" as a person says it. */
+static const char *comparison_words(const char *comparison)
 {
-	char actual[64], promise[320];
+	static const struct {
+		const char *comparison, *words;
+	} words[] = { { ">=", "at least" }, { "<=", "at most" }, { ">", "more than" }, { "<", "less than" } };
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		if (strcmp(comparison, words[i].comparison) == 0)
+			return words[i].words;
+	}
+	return "exactly";
+}
+
+/* "only 76.4 % of ask succeeded", "p99 of ask was 4.8 s" */
+static void actual_words(const struct hypothesis *hypothesis, char *buf, size_t size)
+{
+	const char *point = strrchr(hypothesis->measure, '.');
+	int name = point ? (int)(point - hypothesis->measure) : 0;
+	char actual[64];
 
 	report_value(actual, sizeof(actual), hypothesis->actual, hypothesis->unit);
+	if (isnan(hypothesis->actual))
+		snprintf(buf, size, "there was no %s to measure", hypothesis->measure);
+	else if (point && strcmp(point, ".success") == 0)
+		snprintf(buf, size, "only %s of %.*s succeeded", actual, name, hypothesis->measure);
+	else if (point)
+		snprintf(buf, size, "%s of %.*s was %s", point + 1, name, hypothesis->measure, actual);
+	else
+		snprintf(buf, size, "%s was %s", hypothesis->measure, actual);
+}
+
+static void failure_words(const struct hypothesis *hypothesis, char *buf, size_t size)
+{
+	char actual[400], promise[320], threshold[64];
+
+	actual_words(hypothesis, actual, sizeof(actual));
 	report_promise(hypothesis, promise, sizeof(promise));
+	report_value(threshold, sizeof(threshold), hypothesis->threshold, hypothesis->unit);
 	if (hypothesis->when == WHEN_ABORT)
 		snprintf(buf, size, "%s came up, the limit to abort at", promise);
 	else if (hypothesis->when == WHEN_RECOVERY && isnan(hypothesis->actual))
-		snprintf(buf, size, "it did not recover, and %s was promised", promise);
-	else if (hypothesis->when == WHEN_RECOVERY)
-		snprintf(buf, size, "recovering took %s, and %s was promised", actual, promise);
-	else
-		snprintf(buf, size, "%s %s was %s, and %s was promised", report_when[hypothesis->when],
-			 hypothesis->measure, actual, promise);
+		snprintf(buf, size, "it did not recover, and %s %s was promised",
+			 comparison_words(hypothesis->comparison), threshold);
+	else if (hypothesis->when == WHEN_RECOVERY) {
+		report_value(actual, sizeof(actual), hypothesis->actual, hypothesis->unit);
+		snprintf(buf, size, "recovering took %s, and %s %s was promised", actual,
+			 comparison_words(hypothesis->comparison), threshold);
+	} else {
+		snprintf(buf, size, "%s %s, and %s %s was promised", report_when[hypothesis->when], actual,
+			 comparison_words(hypothesis->comparison), threshold);
+	}
 }
 
 static size_t failures(const struct findings_run *run)
@@ -147,7 +186,7 @@ static size_t failures(const struct findings_run *run)
 static void weakness_sentence(const struct findings_run *run, char *buf, size_t size)
 {
 	const struct hypothesis *hypothesis = worst(run);
-	char words[512], more[64] = "";
+	char words[1024], more[64] = "";
 
 	if (!hypothesis) {
 		snprintf(buf, size, "Weakness found: %s.", run->reason[0] ? run->reason : "see below");
@@ -262,7 +301,7 @@ static void say_error(struct adviser *adviser, const struct hypothesis *hypothes
 static void advise(struct adviser *adviser, const struct hypothesis *hypothesis)
 {
 	bool *said = &adviser->said[hypothesis->when][is_latency(hypothesis)];
-	char words[512];
+	char words[1024];
 
 	failure_words(hypothesis, words, sizeof(words));
 	words[0] = words[0] >= 'a' && words[0] <= 'z' && strncmp(words, hypothesis->measure, 3) != 0
