@@ -36,6 +36,11 @@ MAP(BPF_MAP_TYPE_HASH, chaos_traced, __u32, __u32, CHAOS_MAX_TRACED); /* process
 MAP(BPF_MAP_TYPE_ARRAY, chaos_assist, __u32, __u64, 1);               /* its last sign of life */
 MAP(BPF_MAP_TYPE_ARRAY, chaos_assist_failed, __u32, __u64, CHAOS_MAX_RULES);
 
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} chaos_begun SEC(".maps");
+
 /* ---- the function in question ----------------------------------------------------------------------------------- */
 
 struct call {
@@ -439,6 +444,23 @@ int chaos_enter(struct pt_regs *ctx)
 
 	if (armed() && find_point(ctx, &call))
 		enter(&call);
+	return 0;
+}
+
+/*
+ * A process of a rule has begun a program: the assist traces it, as soon as that can be; before it is, its calls are skipped.
+ * Children of those that are traced already are traced from birth.
+ */
+SEC("raw_tp/sched_process_exec")
+int chaos_exec(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct chaos_owner owner = {};
+
+	(void)ctx;
+	if (rule_for_call(knobs.probed, &owner) == CHAOS_NO_RULE || bpf_map_lookup_elem(&chaos_traced, &owner.pid))
+		return 0;
+	bpf_ringbuf_output(&chaos_begun, &owner.pid, sizeof(owner.pid),
+			   0); /* without room it is found a little later */
 	return 0;
 }
 
