@@ -300,16 +300,15 @@ static always __u64 bytes_held(__u32 pid)
 }
 
 /*
- * The runtime calls its own functions, and the driver's: what is below a call of this thread is a part of it. So is a
- * function that it ended with a jump to, which finds the same stack.
+ * The runtime calls its own functions, and the driver's: what is below a call of this thread is a part of it. On the same
+ * stack there may be a function that it ended with a jump to, or the same call once more: the kernel comes here again when
+ * it could not step over the first instruction.
  */
 static always bool is_nested(const struct call *call)
 {
 	struct chaos_frame *frame = bpf_map_lookup_elem(&chaos_frames, &call->tid);
 
-	if (!frame)
-		return false;
-	return frame->sp > call->sp || (frame->sp == call->sp && frame->point != call->number);
+	return frame && frame->sp >= call->sp;
 }
 
 static always __u64 error_key(__u32 tid, __u8 api)
