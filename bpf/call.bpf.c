@@ -225,7 +225,9 @@ static always bool is_decided(const struct call *call)
 	if (knobs.registers)
 		return false;
 	note = bpf_map_lookup_elem(&chaos_returns, &call->tid);
-	return note && note->sp == call->sp && note->entry == PT_REGS_IP(call->ctx);
+	/* An old note is one that nobody has taken away: the assist was killed. */
+	return note && note->sp == call->sp && note->entry == PT_REGS_IP(call->ctx) &&
+	       now_ns() < note->time_ns + CHAOS_ASSIST_STALE_NS;
 }
 
 /* ---- deciding --------------------------------------------------------------------------------------------------- */
@@ -298,16 +300,15 @@ static always __u64 bytes_held(__u32 pid)
 }
 
 /*
- * The runtime calls its own functions, and the driver's: what is below a call of this thread is a part of it. So is a
- * function that it ended with a jump to, which finds the same stack.
+ * The runtime calls its own functions, and the driver's: what is below a call of this thread is a part of it. On the same
+ * stack there may be a function that it ended with a jump to, or the same call once more: the kernel comes here again when
+ * it could not step over the first instruction.
  */
 static always bool is_nested(const struct call *call)
 {
 	struct chaos_frame *frame = bpf_map_lookup_elem(&chaos_frames, &call->tid);
 
-	if (!frame)
-		return false;
-	return frame->sp > call->sp || (frame->sp == call->sp && frame->point != call->number);
+	return frame && frame->sp >= call->sp;
 }
 
 static always __u64 error_key(__u32 tid, __u8 api)
@@ -329,8 +330,10 @@ static always bool decide_failure(struct decided *d, bool *first)
 {
 	*first = false;
 	if (d->caller->failing) {
-		if (!knobs.registers && !assist_can())
-			return false;
+		if (!knobs.registers && !assist_can()) {
+			d->caller->failing = 0;
+			return settle(d->r, d->stats, CHAOS_GPU_OOM, CHAOS_SKIP_ASSIST);
+		}
 		d->caller->failing--;
 		return true;
 	}
