@@ -50,7 +50,8 @@ static __always_inline int is_blocked(void)
 static __always_inline int is_served(struct assist_test_counts *counts)
 {
 	__u32 tgid = bpf_get_current_pid_tgid() >> 32, zero = 0;
-	__u64 *beat = bpf_map_lookup_elem(&chaos_assist, &zero);
+	volatile __u64 *beat = bpf_map_lookup_elem(&chaos_assist, &zero);
+	__u64 last = beat ? *beat : 0; /* before the clock is read: a later one would seem very old */
 	struct task_struct *task = (void *)bpf_get_current_task();
 
 	/* A thread that nobody traces would be sent the signal for nothing: the assist has just been killed. */
@@ -58,7 +59,7 @@ static __always_inline int is_served(struct assist_test_counts *counts)
 		__sync_fetch_and_add(&counts->untraced, 1);
 		return 0;
 	}
-	if (!beat || bpf_ktime_get_boot_ns() - *beat > CHAOS_ASSIST_STALE_NS) {
+	if (bpf_ktime_get_boot_ns() - last > CHAOS_ASSIST_STALE_NS) {
 		__sync_fetch_and_add(&counts->silent, 1);
 		return 0;
 	}
