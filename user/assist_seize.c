@@ -311,6 +311,7 @@ static long seize(void *tid)
 static struct assist_answer seize_thread(pid_t tid, struct assist_member *process, bool *fresh)
 {
 	struct assist_answer answer = { .outcome = ASSIST_FORBIDDEN };
+	struct assist_thread *thread;
 
 	if (!threads_add(tid, process))
 		return (struct assist_answer){ .outcome = ASSIST_FULL };
@@ -324,7 +325,9 @@ static struct assist_answer seize_thread(pid_t tid, struct assist_member *proces
 	/* The kernel has attached it together with the thread that began it. */
 	if (answer.outcome == ASSIST_IS_TRACED && answer.other == getpid())
 		return (struct assist_answer){ .outcome = ASSIST_DONE };
-	threads_drop(threads_find(tid));
+	thread = threads_find(tid);
+	if (thread) /* it may have ended meanwhile */
+		threads_drop(thread);
 	return answer.outcome == ASSIST_GONE ? (struct assist_answer){ .outcome = ASSIST_DONE } : answer;
 }
 

@@ -28,6 +28,14 @@ TEST_MAP(BPF_MAP_TYPE_ARRAY, test_knobs, __u32, struct assist_test_knobs, 1);
 TEST_MAP(BPF_MAP_TYPE_ARRAY, test_counts, __u32, struct assist_test_counts, 1);
 TEST_MAP(BPF_MAP_TYPE_HASH, test_rets, __u64, __u64, 64); /* from a function's address to that of a `ret` */
 
+/* Empty: see test_entry(). */
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(__u32));
+} test_nowhere SEC(".maps");
+
 char LICENSE[] SEC("license") = "GPL";
 
 typedef struct {
@@ -66,6 +74,10 @@ static __always_inline int is_served(struct assist_test_counts *counts)
 	return 1;
 }
 
+/*
+ * From 6.13 on, programs of this kind have their stack in memory of the CPU, once they need 64 bytes of it. On a user function
+ * they can be preempted, and then the next one overwrites it. A program that may call a tail keeps the kernel's stack.
+ */
 SEC("uprobe")
 int test_entry(struct pt_regs *ctx)
 {
@@ -77,6 +89,8 @@ int test_entry(struct pt_regs *ctx)
 
 	if (!counts || !knobs)
 		return 0;
+	if (knobs->flags & ASSIST_TEST_NEVER)
+		bpf_tail_call(ctx, &test_nowhere, 0);
 	__sync_fetch_and_add(&counts->calls, 1);
 	if (bpf_get_prandom_u32() % 100 >= knobs->percent || !is_served(counts))
 		return 0;
