@@ -328,7 +328,11 @@ static struct assist_answer seize_thread(pid_t tid, struct assist_member *proces
 	thread = threads_find(tid);
 	if (thread) /* it may have ended meanwhile */
 		threads_drop(thread);
-	return answer.outcome == ASSIST_GONE ? (struct assist_answer){ .outcome = ASSIST_DONE } : answer;
+	if (answer.outcome != ASSIST_GONE)
+		return answer;
+	/* It may have begun another one just before. (The first thread stays, dead, until the others end.) */
+	*fresh = *fresh || tid != process->pid;
+	return (struct assist_answer){ .outcome = ASSIST_DONE };
 }
 
 struct entry { /* of SYS_getdents64 */

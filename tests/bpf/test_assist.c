@@ -101,6 +101,47 @@ Test(assist, threads_that_are_born_while_it_seizes)
 	cr_expect_eq(entries(skel->maps.chaos_traced), 0);
 }
 
+/* A baton goes from thread to thread: whoever has it begins the next one and ends. */
+static void *run_with_the_baton(void *arg)
+{
+	pthread_t next;
+
+	(void)arg;
+	call_shape(&shapes[common->tally.calls % shape_count]);
+	pthread_detach(pthread_self());
+	if (common->end || pthread_create(&next, NULL, run_with_the_baton, NULL))
+		common->number = 1;
+	return NULL;
+}
+
+static void relay(void)
+{
+	pthread_t first;
+
+	pthread_create(&first, NULL, run_with_the_baton, NULL);
+	while (!common->number)
+		usleep(1000);
+}
+
+Test(assist, threads_that_do_not_stay_to_be_seized)
+{
+	pid_t pid = victim(relay);
+	uint64_t calls, untraced;
+
+	common->go = 1;
+	until(common->tally.calls > 10);
+	ok(assist_add(&assist, pid, false, &err));
+	calls = common->tally.calls;
+	until(common->tally.calls > calls + 3);
+	untraced = counts().untraced;
+	until(common->tally.calls > calls + 200);
+	cr_expect_eq(counts().untraced, untraced, "some threads were not seized");
+	common->end = 1;
+	join(pid);
+	exact();
+	cr_expect_eq(failed(), 0);
+}
+
 /* ---- other processes ---- */
 
 static void with_forks(void)
@@ -303,28 +344,36 @@ static void catch(int sig)
 	sigaction(sig, &action, NULL);
 }
 
-/* A millisecond after the last one was handled: at a fixed rate, a slow machine would do nothing but handle signals. */
+/*
+ * Of the signals for a thread the one with the lowest number is delivered first: this one comes before ours when both wait. It
+ * comes a moment after the last one was handled: at a fixed rate, a slow machine would do nothing but handle signals.
+ */
+static timer_t timer;
+
 static void tick_on(int sig, siginfo_t *info, void *context)
 {
-	struct itimerval timer = { .it_value.tv_usec = 1000 };
+	struct itimerspec moment = { .it_value.tv_nsec = 300000 };
 
 	count_signal(sig, info, context);
 	call_shape(&shapes[common->signals % shape_count]);
-	setitimer(ITIMER_REAL, &timer, NULL);
+	timer_settime(timer, 0, &moment, NULL);
 }
 
 static void with_a_timer(void)
 {
 	struct sigaction action = { .sa_sigaction = tick_on, .sa_flags = SA_SIGINFO | SA_RESTART };
+	struct sigevent event = { .sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGALRM };
 
+	event._sigev_un._tid = gettid();
+	timer_create(CLOCK_MONOTONIC, &event, &timer);
 	sigaction(SIGALRM, &action, NULL);
 	raise(SIGALRM);
-	while (common->signals < 300)
+	while (common->signals < 500)
 		call_all(1);
-	setitimer(ITIMER_REAL, &(struct itimerval){ 0 }, NULL);
+	timer_delete(timer);
 }
 
-Test(assist, a_timer_of_a_millisecond)
+Test(assist, a_timer)
 {
 	run_victim(with_a_timer, false);
 	exact();

@@ -239,7 +239,7 @@ Test(assist_end, removed_in_good_order)
 	uint64_t before;
 
 	common->go = 1;
-	for (int i = 0; i < 30; i++) {
+	for (int i = 0; i < 200; i++) {
 		before = common->tally.injected;
 		ok(assist_add(&assist, pid, false, &err));
 		until(common->tally.injected > before);
