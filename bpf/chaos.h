@@ -340,7 +340,7 @@ struct chaos_point_stats {
  *	chaos_traced         hash, __u32 tgid to __u32 1: processes whose threads are all traced; of others nothing is to be asked,
  *	                     nor of a thread whose task_struct.ptrace is 0: the assist is dead
  *	chaos_assist         array, [0] is __u64: CLOCK_BOOTTIME of the assist's last sign of life; 0 while it traces nobody.
- *	                     Nothing is to be asked of it when that is older than CHAOS_ASSIST_STALE_NS.
+ *	                     Nothing is to be asked of it when that is older than CHAOS_ASSIST_STALE_NS (read it before the clock).
  *	chaos_begun          ring buffer of __u32 tgid: processes that have begun a program and are to be traced
  *	chaos_assist_failed  array, __u64 by rule: calls for which a signal came and nothing could be done; the assist writes it
  */

@@ -48,6 +48,7 @@ typedef struct {
 
 struct task_struct {
 	sigset_t blocked;
+	unsigned int ptrace;
 	int pid;
 	int tgid;
 	struct task_struct *group_leader;

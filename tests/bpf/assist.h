@@ -27,7 +27,7 @@
 #include "user/clock.h"
 
 #define INJECTED 0x123456789abcdef0L /* eight bytes, to see that all are set */
-#define PATIENCE_MS 60000.0	     /* for what must happen: an emulated processor is slow */
+#define PATIENCE_MS 200000.0	     /* for what must happen: an emulated processor is slow */
 
 static struct error err;
 
