@@ -146,6 +146,7 @@ static inline void start_assist(void)
 		.traced = bpf_map__fd(skel->maps.chaos_traced),
 		.heartbeat = bpf_map__fd(skel->maps.chaos_assist),
 		.failed = bpf_map__fd(skel->maps.chaos_assist_failed),
+		.begun = -1,
 	};
 
 	ok(assist_start(&maps, &assist, &err));
