@@ -45,9 +45,11 @@ Q := @
 msg = @printf '  %-8s %s\n' "$(1)" "$(2)";
 endif
 
-PACKAGES := libbpf smartcols libmnl yaml-0.1 jansson
+PACKAGES := libbpf smartcols libmnl yaml-0.1 jansson sqlite3
+# Loaded when it is needed (user/curl_library.h): its headers are all that is built with.
+LOADED_PACKAGES := libcurl
 WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wno-missing-field-initializers
-PACKAGE_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PACKAGES) 2>/dev/null)
+PACKAGE_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PACKAGES) $(LOADED_PACKAGES) 2>/dev/null)
 PACKAGE_LIBS := $(shell $(PKG_CONFIG) --libs $(PACKAGES) 2>/dev/null)
 ALL_CFLAGS = -std=gnu17 $(WARNINGS) -D_GNU_SOURCE -DCHAOSBPF_VERSION='"$(VERSION)"' \
 	-DCHAOSBPF_DATADIR='"$(datadir)/chaosbpf"' -I. -I$(BUILD) $(PACKAGE_CFLAGS) \
@@ -92,6 +94,9 @@ DEBIAN_smartcols := libsmartcols-dev
 DEBIAN_libmnl := libmnl-dev
 DEBIAN_yaml-0.1 := libyaml-dev
 DEBIAN_jansson := libjansson-dev
+DEBIAN_sqlite3 := libsqlite3-dev
+# Any of its three is fine; this one's licence goes with the GPL.
+DEBIAN_libcurl := libcurl4-gnutls-dev
 DEBIAN_criterion := libcriterion-dev
 
 require = $(if $(shell $(PKG_CONFIG) --exists $(1) $(2) 2>/dev/null && echo yes),,\
@@ -103,7 +108,7 @@ libraries:
 	@$(call require_tool,$(PKG_CONFIG),pkg-config) $(call require_tool,$(CLANG),clang) \
 	$(call require_tool,$(or $(BPFTOOL),bpftool),bpftool (linux-tools-generic on Ubuntu)) \
 	$(call require,libbpf,'libbpf >= 1.3') $(call require,smartcols) $(call require,libmnl) $(call require,yaml-0.1) \
-	$(call require,jansson) :
+	$(call require,jansson) $(call require,sqlite3) $(call require,libcurl) :
 
 # ---- the BPF side: every file an object, linked into one, the skeleton made from that
 
@@ -157,6 +162,7 @@ ifeq ($(SANITIZE),1)
 check: $(PROGRAM) $(BUILD)/host-tests
 	$(Q)$(call run_criterion,$(BUILD)/host-tests,-j2)
 	$(Q)[ ! -e tests/cli/run.sh ] || CHAOSBPF=$(abspath $(PROGRAM)) tests/cli/run.sh
+	$(Q)CHAOSBPF=$(abspath $(PROGRAM)) tests/browser/run.py
 
 check-bpf: $(BUILD)/bpf-tests
 	$(Q)if [ "$$(id -u)" = 0 ]; then $(call run_criterion,$(BUILD)/bpf-tests,-j1); \

@@ -171,15 +171,21 @@ static always bool write_registers(const struct call *call, __s64 value)
 }
 #endif
 
-/* Would the assist see this thread stop? */
+/*
+ * Would the assist see this thread stop? Its sign of life is read before the clock, or it could be newer than that. A thread
+ * that nobody traces is one whose assist has died.
+ */
 static always bool assist_can(void)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();
 	__u32 zero = 0, pid = bpf_get_current_pid_tgid() >> 32;
-	__u64 *alive = bpf_map_lookup_elem(&chaos_assist, &zero);
+	__u64 *alive = bpf_map_lookup_elem(&chaos_assist, &zero), last;
 	unsigned long blocked = 0;
 
-	if (!alive || now_ns() > *alive + CHAOS_ASSIST_STALE_NS || !bpf_map_lookup_elem(&chaos_traced, &pid))
+	if (!alive || !bpf_map_lookup_elem(&chaos_traced, &pid) || !BPF_CORE_READ(task, ptrace))
+		return false;
+	last = *(volatile __u64 *)alive;
+	if (now_ns() > last + CHAOS_ASSIST_STALE_NS)
 		return false;
 	if (bpf_probe_read_kernel(&blocked, sizeof(blocked), __builtin_preserve_access_index(&task->blocked.sig[0])))
 		return false;
@@ -300,16 +306,15 @@ static always __u64 bytes_held(__u32 pid)
 }
 
 /*
- * The runtime calls its own functions, and the driver's: what is below a call of this thread is a part of it. So is a
- * function that it ended with a jump to, which finds the same stack.
+ * The runtime calls its own functions, and the driver's: what is below a call of this thread is a part of it. On the same
+ * stack there may be a function that it ended with a jump to, or the same call once more: the kernel comes here again when
+ * it could not step over the first instruction.
  */
 static always bool is_nested(const struct call *call)
 {
 	struct chaos_frame *frame = bpf_map_lookup_elem(&chaos_frames, &call->tid);
 
-	if (!frame)
-		return false;
-	return frame->sp > call->sp || (frame->sp == call->sp && frame->point != call->number);
+	return frame && frame->sp >= call->sp;
 }
 
 static always __u64 error_key(__u32 tid, __u8 api)
@@ -331,8 +336,10 @@ static always bool decide_failure(struct decided *d, bool *first)
 {
 	*first = false;
 	if (d->caller->failing) {
-		if (!knobs.registers && !assist_can())
-			return false;
+		if (!knobs.registers && !assist_can()) {
+			d->caller->failing = 0;
+			return settle(d->r, d->stats, CHAOS_GPU_OOM, CHAOS_SKIP_ASSIST);
+		}
 		d->caller->failing--;
 		return true;
 	}

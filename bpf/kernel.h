@@ -29,6 +29,7 @@
 #define LOOPBACK_IFINDEX 1    /* in every network namespace */
 #define TC_ACT_UNSPEC    (-1) /* let the rest of the chain run; also TCX_NEXT */
 #define TC_PRIO_CONTROL  7
+#define DELIVERY_MONO    1 /* bpf_skb_set_tstamp: the time at which to go on, not when it was received */
 
 struct sock;
 
@@ -91,6 +92,7 @@ struct fs_struct {
 
 struct task_struct {
 	sigset_t blocked;
+	unsigned int ptrace;
 	int pid;
 	int tgid;
 	unsigned int flags;

@@ -73,10 +73,20 @@ int rule_possible(const struct load *load, size_t index, struct error *err)
 	}
 	if (rule->fault.faults & CHAOS_CALLS)
 		return call_possible(load, rule, err);
-	if (rule_device_needs(rule) & CHAOS_DEVICE_FQ && !f->has[FEATURE_FQ]) {
+	if (rule_device_needs(rule) & (CHAOS_DEVICE_FQ | CHAOS_DEVICE_IFB) && !f->has[FEATURE_FQ]) {
 		error_set(err, -EOPNOTSUPP, EXIT_CANNOT, "%s needs the fq queue, which this kernel does not have (%s)",
-			  fault_names[__builtin_ctz(rule->fault.faults & CHAOS_FAULTS_BY_FQ)], f->why_not[FEATURE_FQ]);
+			  fault_names[__builtin_ctz(rule->fault.faults & (CHAOS_FAULTS_BY_FQ | CHAOS_PACING))],
+			  f->why_not[FEATURE_FQ]);
 		error_hint(err, "load the module sch_fq; distribution kernels have it (CONFIG_NET_SCH_FQ)");
+		return -EOPNOTSUPP;
+	}
+	if (rule_device_needs(rule) & CHAOS_DEVICE_IFB && !f->has[FEATURE_IFB]) {
+		error_set(err, -EOPNOTSUPP, EXIT_CANNOT,
+			  "%s of what arrives needs an ifb, which this kernel cannot do (%s)",
+			  fault_names[__builtin_ctz(rule->fault.faults & CHAOS_PACING)], f->why_not[FEATURE_IFB]);
+		error_hint(err,
+			   "load the modules ifb and act_mirred; distribution kernels have them. Or slow what leaves: "
+			   "name the other end");
 		return -EOPNOTSUPP;
 	}
 	if (rule->fault.faults & 1 << CHAOS_REFUSE && !f->has[FEATURE_SET_RETVAL] && rule->fault.refuse != EPERM &&
@@ -106,8 +116,18 @@ struct device_words {
 	struct rule_plan *plan;
 	char list[256];
 	size_t count;
-	bool fq;
+	unsigned int needs;
 };
+
+static bool cannot_prepare(const struct device_words *w, const struct netns *netns, const struct device *device,
+			   struct error *why)
+{
+	const bool *has = w->load->features.has;
+
+	if (w->needs & CHAOS_DEVICE_FQ && has[FEATURE_FQ] && device_can_fq(netns, device, why))
+		return true;
+	return w->needs & CHAOS_DEVICE_IFB && has[FEATURE_IFB] && device_can_ifb(netns, device, why);
+}
 
 static int name_device(const struct netns *netns, const struct device *device, void *arg)
 {
@@ -116,7 +136,7 @@ static int name_device(const struct netns *netns, const struct device *device, v
 
 	if (w->count++ < 8)
 		append(w->list, sizeof(w->list), "%s%s in %s", w->count > 1 ? ", " : "", device->name, netns->name);
-	if (w->fq && w->load->features.has[FEATURE_FQ] && !w->plan->cannot[0] && device_can_fq(netns, device, &why)) {
+	if (!w->plan->cannot[0] && cannot_prepare(w, netns, device, &why)) {
 		snprintf(w->plan->cannot, sizeof(w->plan->cannot), "%.500s", why.text);
 		snprintf(w->plan->hint, sizeof(w->plan->hint), "%.500s", why.hint);
 	}
@@ -128,7 +148,7 @@ static void add_devices(const struct load *load, size_t index, struct rule_plan 
 	struct device_words w = { .load = load, .plan = plan };
 	struct error ignored;
 
-	w.fq = rule_device_needs(&load->rules->rules[index]) & CHAOS_DEVICE_FQ;
+	w.needs = rule_device_needs(&load->rules->rules[index]);
 	rule_devices(load->rules, load->tables, index, &load->processes, name_device, &w, &ignored);
 	if (w.count > 8)
 		append(w.list, sizeof(w.list), " and %zu more", w.count - 8);
@@ -184,8 +204,11 @@ static void describe(const struct load *load, size_t index, struct rule_plan *pl
 		append(m, size, "%scorrupt: a %s program changes a byte and the checksum", m[0] ? "; " : "",
 		       tcx ? "TCX" : "clsact");
 	if (faults & CHAOS_PACING)
-		append(m, size, "%s%s: packets are stamped one behind the other, held by an fq queue", m[0] ? "; " : "",
-		       faults & 1 << CHAOS_RATE ? "rate" : "tokens");
+		append(m, size, "%s%s: packets are stamped one behind the other, held by an fq queue%s",
+		       m[0] ? "; " : "", faults & 1 << CHAOS_RATE ? "rate" : "tokens",
+		       !(rule_device_needs(rule) & CHAOS_DEVICE_IFB) ? ""
+		       : load->features.ifb_redirect                 ? ", those that arrive in an ifb"
+								     : ", those that arrive in an ifb by act_mirred");
 	if (faults & 1 << CHAOS_REORDER)
 		append(m, size, "%sreorder: a %s program holds a copy in an fq queue", m[0] ? "; " : "",
 		       tcx ? "TCX" : "clsact");
@@ -280,6 +303,8 @@ static void add_notes(const struct load *load, size_t index, struct rule_plan *p
 		add_note(plan, "TCP only on this kernel");
 	if (rule->fault.faults & 1 << CHAOS_CORRUPT && m->protocols & 1 << CHAOS_UDP && m->directions == CHAOS_BOTH)
 		add_note(plan, "of UDP only what leaves is damaged");
+	if (rule->fault.faults & 1 << CHAOS_RATE && m->protocols & 1 << CHAOS_UDP && m->directions == CHAOS_BOTH)
+		add_note(plan, "of UDP only what leaves is slowed");
 	if (rule->fault.break_chunks)
 		add_note(plan, "chunks are counted in clear text: connections that speak TLS or HTTP/2 are skipped");
 	if (m->endpoint.names_count && rule->fault.faults & 1 << CHAOS_REFUSE)

@@ -45,6 +45,8 @@ int load_compile(struct load *load, struct rules *rules, const struct load_optio
 	moment_now(&now);
 	load->began_ns = now.boot_ns;
 	ret = tables_make(load->rules, load->targets, options->observe, &load->tables, err);
+	if (!ret && load->tables->device_needs & CHAOS_DEVICE_IFB)
+		features_probe_ifb(&load->features);
 	return ret ?: schedule_make(load->rules, &now, &load->schedule, err);
 }
 

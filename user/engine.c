@@ -106,6 +106,8 @@ static void choose_programs(struct chaos *skel, const struct tables *t, const st
 	bpf_program__set_autoload(skel->progs.chaos_attach, hooks && has_v1(t));
 	bpf_program__set_autoload(skel->progs.chaos_tc_out, t->device_needs & CHAOS_DEVICE_EGRESS);
 	bpf_program__set_autoload(skel->progs.chaos_tc_in, t->device_needs & CHAOS_DEVICE_INGRESS);
+	bpf_program__set_autoload(skel->progs.chaos_tc_ifb, t->device_needs & CHAOS_DEVICE_IFB);
+	bpf_program__set_autoload(skel->progs.chaos_tc_pick, t->device_needs & CHAOS_DEVICE_IFB && !f->ifb_redirect);
 }
 
 static void set_size(struct bpf_map *map, size_t entries)
@@ -328,6 +330,12 @@ static uint32_t search_steps(size_t count)
 	return steps;
 }
 
+/* -1 for one that is not needed. */
+static int fd_of(const struct bpf_program *prog)
+{
+	return bpf_program__autoload(prog) ? bpf_program__fd(prog) : -1;
+}
+
 int engine_open(const struct tables *tables, const struct schedule *schedule, const struct features *features,
 		uint32_t generation, int control_fd, int sock_fd, struct engine *engine, struct error *err)
 {
@@ -336,7 +344,7 @@ int engine_open(const struct tables *tables, const struct schedule *schedule, co
 	int ret;
 
 	memset(engine, 0, sizeof(*engine));
-	engine->egress_fd = engine->ingress_fd = -1;
+	engine->egress_fd = engine->ingress_fd = engine->ifb_fd = engine->pick_fd = -1;
 	if (!skel)
 		return explain_load(-errno, err);
 	engine->skel = skel;
@@ -344,6 +352,9 @@ int engine_open(const struct tables *tables, const struct schedule *schedule, co
 	knobs.generation = generation;
 	knobs.search_steps = search_steps(schedule->count + SPARE_INTERVALS);
 	knobs.set_retval = features->has[FEATURE_SET_RETVAL];
+	knobs.ifb_redirect = features->ifb_redirect;
+	knobs.set_tstamp = knobs.paces_arriving &&
+			   libbpf_probe_bpf_helper(BPF_PROG_TYPE_SCHED_CLS, BPF_FUNC_skb_set_tstamp, NULL) == 1;
 	knobs.leader_comm = can_read_leader();
 	knobs.registers = features->has[FEATURE_PROBE_REGISTERS];
 	knobs.write_user = features->has[FEATURE_WRITE_USER];
@@ -366,10 +377,10 @@ int engine_open(const struct tables *tables, const struct schedule *schedule, co
 	}
 	engine->control_fd = bpf_map__fd(skel->maps.chaos_control);
 	engine->sock_fd = bpf_map__fd(skel->maps.chaos_sock);
-	if (bpf_program__autoload(skel->progs.chaos_tc_out))
-		engine->egress_fd = bpf_program__fd(skel->progs.chaos_tc_out);
-	if (bpf_program__autoload(skel->progs.chaos_tc_in))
-		engine->ingress_fd = bpf_program__fd(skel->progs.chaos_tc_in);
+	engine->egress_fd = fd_of(skel->progs.chaos_tc_out);
+	engine->ingress_fd = fd_of(skel->progs.chaos_tc_in);
+	engine->ifb_fd = fd_of(skel->progs.chaos_tc_ifb);
+	engine->pick_fd = fd_of(skel->progs.chaos_tc_pick);
 out:
 	if (ret)
 		engine_free(engine);

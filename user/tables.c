@@ -590,6 +590,23 @@ static void make_rule(struct chaos_rule *to, struct chaos_budget *budget, const 
 	make_slots(budget, from->rate_count);
 }
 
+/* What waits does so where it leaves, or, arriving and TCP, in an ifb. Tokens are what a server says. */
+static unsigned int pace_needs(const struct rule *rule)
+{
+	bool client = rule->match.side == CHAOS_SIDE_CLIENT;
+	unsigned int leaving = client ? CHAOS_REQUEST : CHAOS_RESPONSE, paced = 0, needs = 0;
+
+	if (rule->fault.faults & 1 << CHAOS_RATE)
+		paced |= rule->match.directions;
+	if (rule->fault.faults & 1 << CHAOS_TOKENS)
+		paced |= rule->match.directions & CHAOS_RESPONSE;
+	if (paced & leaving)
+		needs |= CHAOS_DEVICE_FQ;
+	if (paced & ~leaving && rule->match.protocols & 1 << CHAOS_TCP)
+		needs |= CHAOS_DEVICE_INGRESS | CHAOS_DEVICE_IFB;
+	return needs;
+}
+
 unsigned int rule_device_needs(const struct rule *rule)
 {
 	unsigned int faults = rule->fault.faults, needs = 0;
@@ -602,6 +619,7 @@ unsigned int rule_device_needs(const struct rule *rule)
 		needs |= CHAOS_DEVICE_EGRESS | CHAOS_DEVICE_INGRESS;
 	if (faults & CHAOS_FAULTS_BY_FQ)
 		needs |= CHAOS_DEVICE_FQ;
+	needs |= pace_needs(rule);
 	if (faults & 1 << CHAOS_DELAY && rule->per == CHAOS_PER_PACKET)
 		needs |= CHAOS_DEVICE_EGRESS;
 	return needs;
@@ -644,6 +662,7 @@ static int make_rules(struct tables *t, const struct rules *rules, bool observe)
 		set_bit(&all, i);
 	}
 	t->knobs.rules = rules->count;
+	t->knobs.paces_arriving = !!(t->device_needs & CHAOS_DEVICE_IFB);
 	t->knobs.arriving_ports = all_arriving_name_ports(rules);
 	t->knobs.words = (rules->count + 63) / 64;
 	return tables_set_number(t, &all, &t->knobs.everything);
