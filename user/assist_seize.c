@@ -348,8 +348,8 @@ static struct assist_answer seize_pass(int dir, struct assist_member *process, b
 {
 	static char buf[32768] __attribute__((aligned(8)));
 	struct assist_answer answer = { .outcome = ASSIST_DONE };
-	unsigned int seen = 0;
-	long len;
+	char status[4096];
+	long seen = 0, len;
 
 	lseek(dir, 0, SEEK_SET);
 	while ((len = syscall(SYS_getdents64, dir, buf, sizeof(buf))) > 0) {
@@ -360,10 +360,14 @@ static struct assist_answer seize_pass(int dir, struct assist_member *process, b
 				answer = seize_thread(tid, process, fresh);
 			if (answer.outcome != ASSIST_DONE)
 				return answer;
-			if (++seen % SERVE_EVERY == 0)
+			seen += tid > 0;
+			if (seen % SERVE_EVERY == 0)
 				serve_stops(SERVE_EVERY);
 		}
 	}
+	/* The list ends early where a thread ends just then. */
+	read_proc(process->pid, "status", status, sizeof(status));
+	*fresh = *fresh || seen < field_of(status, "\nThreads:");
 	return answer;
 }
 
