@@ -41,6 +41,25 @@ struct {
 	__uint(max_entries, 4096);
 } chaos_begun SEC(".maps");
 
+/* Stays empty, see own_stack(). */
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(__u32));
+} chaos_nowhere SEC(".maps");
+
+/*
+ * Kernels of late give programs of this type one stack for each CPU, and let them be preempted there: the next thread on
+ * the CPU writes over the keys and records of the first. A program that may call another in its place is left with the
+ * stack of its thread. No thread has a stack pointer of 0.
+ */
+static always void own_stack(struct pt_regs *ctx)
+{
+	if (!PT_REGS_SP(ctx))
+		bpf_tail_call(ctx, &chaos_nowhere, 0);
+}
+
 /* ---- the function in question ----------------------------------------------------------------------------------- */
 
 struct call {
@@ -451,6 +470,7 @@ int chaos_enter(struct pt_regs *ctx)
 {
 	struct call call = {};
 
+	own_stack(ctx);
 	if (armed() && find_point(ctx, &call))
 		enter(&call);
 	return 0;
@@ -520,6 +540,7 @@ int chaos_leave(struct pt_regs *ctx)
 	struct chaos_frame *found = bpf_map_lookup_elem(&chaos_frames, &tid), frame;
 	const struct chaos_point *point;
 
+	own_stack(ctx);
 	/* The return address has been taken off by now; a call below the outermost one finds other numbers. */
 	if (!found || found->sp + RETURN_ADDRESS != PT_REGS_SP(ctx))
 		return 0;
