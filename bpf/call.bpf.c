@@ -56,7 +56,7 @@ struct {
  */
 static always void own_stack(struct pt_regs *ctx)
 {
-	if (!PT_REGS_SP(ctx))
+	if (knobs.private_stacks && !PT_REGS_SP(ctx))
 		bpf_tail_call(ctx, &chaos_nowhere, 0);
 }
 
