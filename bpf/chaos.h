@@ -723,7 +723,7 @@ struct chaos_knobs {
 	__u32 below_root;		    /* the set of rules for every file there is */
 	__u32 probed;			    /* the set of rules with probes */
 	__u32 caller_comm;		    /* 1: some rule for calls names a process */
-	__u32 private_stacks;		    /* 1: this kernel may give a program on a function a stack for each CPU */
+	__u32 never;			    /* 0: what depends on it is in the program and never run, see own_stack() */
 	__u32 registers;		    /* 1: a program on a function may write registers; 0: an assist does it */
 	__u32 write_user;		    /* 1: it may write the process's memory */
 	__u32 ceiling;			    /* 1: some rule has `above`: what processes hold is counted */

@@ -68,24 +68,6 @@ static unsigned int accept_args(void)
 	return count;
 }
 
-/* Kernels that have such stacks keep a pointer to them with each program. */
-static bool has_private_stacks(void)
-{
-	struct btf *btf = btf__load_vmlinux_btf();
-	const struct btf_type *type;
-	bool found = false;
-	int id;
-
-	if (!btf)
-		return false;
-	id = btf__find_by_name_kind(btf, "bpf_prog_aux", BTF_KIND_STRUCT);
-	type = id > 0 ? btf__type_by_id(btf, id) : NULL;
-	for (uint32_t i = 0; type && i < btf_vlen(type) && !found; i++)
-		found = strcmp(btf__name_by_offset(btf, btf_members(type)[i].name_off), "priv_stack_ptr") == 0;
-	btf__free(btf);
-	return found;
-}
-
 static void choose_programs(struct chaos *skel, const struct tables *t, const struct features *f)
 {
 	const bool network = t->knobs.faults & ~CHAOS_CALLS;
@@ -374,9 +356,6 @@ int engine_open(const struct tables *tables, const struct schedule *schedule, co
 	knobs.set_tstamp = knobs.paces_arriving &&
 			   libbpf_probe_bpf_helper(BPF_PROG_TYPE_SCHED_CLS, BPF_FUNC_skb_set_tstamp, NULL) == 1;
 	knobs.leader_comm = can_read_leader();
-	knobs.private_stacks = tables->knobs.faults & FAULTS_BY_PROBE && has_private_stacks();
-	/* Older kernels now and then keep such a map for ever. */
-	bpf_map__set_autocreate(skel->maps.chaos_nowhere, knobs.private_stacks);
 	knobs.registers = features->has[FEATURE_PROBE_REGISTERS];
 	knobs.write_user = features->has[FEATURE_WRITE_USER];
 	knobs.cookies = features->has[FEATURE_PROBE_COOKIE];
@@ -467,8 +446,6 @@ int engine_pin(struct engine *engine, const char *dir, bool maps_only, struct er
 
 	snprintf(engine->pin_dir, sizeof(engine->pin_dir), "%s", dir);
 	bpf_object__for_each_map (map, engine->skel->obj) {
-		if (!bpf_map__autocreate(map))
-			continue;
 		if (map == engine->skel->maps.chaos_control || map == engine->skel->maps.chaos_sock)
 			continue;
 		if (bpf_map__is_internal(map))

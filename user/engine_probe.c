@@ -41,10 +41,6 @@ static struct chaos *make_copy(const struct engine *engine, uint32_t number)
 
 		if (bpf_map__is_internal(map))
 			continue;
-		if (own && !bpf_map__autocreate(own)) {
-			bpf_map__set_autocreate(map, false);
-			continue;
-		}
 		if (!own || bpf_map__reuse_fd(map, bpf_map__fd(own)))
 			goto fail;
 	}
