@@ -169,7 +169,7 @@ static int put_probes(struct load *load, struct error *err)
 static int reschedule(struct load *load, struct error *err)
 {
 	struct schedule fresh;
-	struct moment now;
+	struct instant now;
 	int ret;
 
 	moment_now(&now);
