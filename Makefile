@@ -45,7 +45,7 @@ Q := @
 msg = @printf '  %-8s %s\n' "$(1)" "$(2)";
 endif
 
-PACKAGES := libbpf smartcols libmnl yaml-0.1 jansson libcurl
+PACKAGES := libbpf smartcols libmnl yaml-0.1 jansson sqlite3 libcurl
 WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wno-missing-field-initializers
 PACKAGE_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PACKAGES) 2>/dev/null)
 PACKAGE_LIBS := $(shell $(PKG_CONFIG) --libs $(PACKAGES) 2>/dev/null)
@@ -92,6 +92,9 @@ DEBIAN_smartcols := libsmartcols-dev
 DEBIAN_libmnl := libmnl-dev
 DEBIAN_yaml-0.1 := libyaml-dev
 DEBIAN_jansson := libjansson-dev
+DEBIAN_sqlite3 := libsqlite3-dev
+# Any of its three is fine; this one's licence goes with the GPL.
+DEBIAN_libcurl := libcurl4-gnutls-dev
 DEBIAN_criterion := libcriterion-dev
 
 require = $(if $(shell $(PKG_CONFIG) --exists $(1) $(2) 2>/dev/null && echo yes),,\
@@ -103,7 +106,7 @@ libraries:
 	@$(call require_tool,$(PKG_CONFIG),pkg-config) $(call require_tool,$(CLANG),clang) \
 	$(call require_tool,$(or $(BPFTOOL),bpftool),bpftool (linux-tools-generic on Ubuntu)) \
 	$(call require,libbpf,'libbpf >= 1.3') $(call require,smartcols) $(call require,libmnl) $(call require,yaml-0.1) \
-	$(call require,jansson) :
+	$(call require,jansson) $(call require,sqlite3) $(call require,libcurl) :
 
 # ---- the BPF side: every file an object, linked into one, the skeleton made from that
 

@@ -22,12 +22,12 @@ MAP(BPF_MAP_TYPE_ARRAY, chaos_call_over, __u32, struct chaos_vector, 2);
 /* So many times is a number claimed before somebody else's progress is taken for a full budget. */
 #define CLAIM_TRIES 8
 
-/* chaosbpf itself is never hit: `chaosbpf stop` must work whatever the rules say. */
+/* chaosbpf itself is never hit, and what it is about to execute is not yet: `chaosbpf stop` must work whatever the rules say. */
 static always bool is_own(const struct chaos_owner *owner)
 {
 	static const char own[] = "chaosbpf";
 
-	for (unsigned int i = 0; i < sizeof(own); i++) {
+	for (unsigned int i = 0; i < sizeof(own) - 1; i++) {
 		if (owner->comm[i] != own[i])
 			return false;
 	}

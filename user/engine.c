@@ -91,6 +91,10 @@ static void choose_programs(struct chaos *skel, const struct tables *t, const st
 	bpf_program__set_autoload(skel->progs.chaos_accept4, accept && args > ACCEPT_ARGS_SINCE_6_10);
 	bpf_program__set_autoload(skel->progs.chaos_enter, t->knobs.faults & FAULTS_BY_PROBE);
 	bpf_program__set_autoload(skel->progs.chaos_leave, t->knobs.faults & 1 << CHAOS_GPU_OOM);
+	if (f->has[FEATURE_PROBE_MULTI]) {
+		bpf_program__set_expected_attach_type(skel->progs.chaos_enter, BPF_TRACE_UPROBE_MULTI);
+		bpf_program__set_expected_attach_type(skel->progs.chaos_leave, BPF_TRACE_UPROBE_MULTI);
+	}
 	bpf_program__set_autoload(skel->progs.chaos_fork, hooks && (t->pids_count || has_v1(t)));
 	bpf_program__set_autoload(skel->progs.chaos_exit, hooks && (t->pids_count || has_v1(t) || t->knobs.ceiling));
 	bpf_program__set_autoload(skel->progs.chaos_mkdir, hooks && (t->cgroups_count || t->follows));
@@ -389,6 +393,12 @@ static int attach(struct engine *engine, struct bpf_program *prog, int cgroup, s
 	return 0;
 }
 
+/* Devices and functions: user/device.c and user/probe.c know them. */
+static bool has_place_of_its_own(const struct bpf_program *prog)
+{
+	return bpf_program__type(prog) == BPF_PROG_TYPE_SCHED_CLS || bpf_program__type(prog) == BPF_PROG_TYPE_KPROBE;
+}
+
 int engine_attach(struct engine *engine, const char *cgroup2_mount, struct error *err)
 {
 	int cgroup = open(cgroup2_mount, O_RDONLY | O_DIRECTORY | O_CLOEXEC), ret = 0;
@@ -397,7 +407,7 @@ int engine_attach(struct engine *engine, const char *cgroup2_mount, struct error
 	if (cgroup < 0)
 		return error_set(err, -errno, EXIT_FAILED, "cannot open %s: %s", cgroup2_mount, strerror(errno));
 	bpf_object__for_each_program (prog, engine->skel->obj) {
-		if (!bpf_program__autoload(prog) || bpf_program__type(prog) == BPF_PROG_TYPE_SCHED_CLS)
+		if (!bpf_program__autoload(prog) || has_place_of_its_own(prog))
 			continue;
 		ret = attach(engine, prog, cgroup, err);
 		if (ret)

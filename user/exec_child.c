@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -102,6 +103,8 @@ static _Noreturn void child_main(int go_fd, int failed_fd, const struct exec_use
 	struct failure failure = { .step = FAILED_USER };
 	char go;
 
+	/* Not yet the command, and no longer chaosbpf itself: it may be traced before it begins. */
+	prctl(PR_SET_NAME, "chaosbpf-exec");
 	if (read(go_fd, &go, 1) != 1)
 		_exit(EXIT_FAILED);
 	setrlimit(RLIMIT_MEMLOCK, memlock);

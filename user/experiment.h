@@ -152,6 +152,7 @@ struct step {
 	bool background;               /* STEP_EXEC, STEP_LOAD: the next step begins at once */
 	struct request request;        /* STEP_HTTP, STEP_LOAD */
 	struct expect expect;
+	bool must;            /* `expect` was written: another answer is an error */
 	char **command;       /* STEP_EXEC */
 	double rate;          /* STEP_LOAD: requests a second, */
 	uint64_t ramp_ns;     /* reached after so long, */

@@ -209,6 +209,7 @@ static int step_parse(struct parser *p, const struct node *node, struct step *st
 	step->rounds = 1;
 	step->at_once = 16;
 	step->probe = SIZE_MAX;
+	step->must = step->kind == STEP_EXEC || node_get(node, "expect");
 	err = map_parse(p, node, "a step", kind_keys[step->kind], step);
 	if (!err && (step->kind == STEP_HTTP || step->kind == STEP_LOAD))
 		err = request_complete(p, node, &step->request);

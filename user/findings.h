@@ -34,7 +34,7 @@ enum verdict {
 	VERDICT_ABORTED,
 	VERDICT_SKIPPED, /* not healthy at the start, so nothing was broken */
 	VERDICT_ERROR,
-	VERDICT_INTERRUPTED, /* never written: what readers make of a run without verdict whose process is gone */
+	VERDICT_INTERRUPTED, /* what readers make of a run without verdict whose process is gone */
 	VERDICT_COUNT,
 };
 
@@ -82,13 +82,13 @@ extern const char *const when_names[WHEN_COUNT + 1];
 extern const char *const moment_names[MOMENT_COUNT + 1];
 
 /*
- * "ask.success >= 99 %". For WHEN_ABORT the operator is the one of the file (the condition to abort at), and
+ * "ask.success >= 99 %". For WHEN_ABORT the comparison is the one of the file (the condition to abort at), and
  * OUTCOME_HELD means that it never came up: held is always good.
  */
 struct hypothesis {
 	enum hypothesis_when when;
-	const char *measure;  /* "ask.success"; for recovery "recovery" */
-	const char *operator; /* "<", "<=", ">", ">=", "=", "!=" */
+	const char *measure;    /* "ask.success"; for recovery "recovery" */
+	const char *comparison; /* "<", "<=", ">", ">=", "==" */
 	double threshold;
 	const char *unit; /* "%", "ms", "s", "/s" or "" */
 	double actual;    /* in the same unit; NAN: none */
@@ -188,7 +188,7 @@ int findings_sample(struct findings_writer *writer, const struct sample *sample,
 int findings_point(struct findings_writer *writer, const struct point *point, struct error *err);
 int findings_moment(struct findings_writer *writer, enum moment_kind kind, const char *text, struct error *err);
 
-/* These are kept with the next flush, too. The same hypothesis (when, measure, operator, threshold), rule or number
+/* These are kept with the next flush, too. The same hypothesis (when, measure, comparison, threshold), rule or number
  * again replaces what was said before. */
 int findings_hypothesis(struct findings_writer *writer, const struct hypothesis *hypothesis, struct error *err);
 /* `sentence`: what the rule does, in words; may be NULL. */
@@ -238,7 +238,10 @@ struct rule_record {
 /* A run as it was kept. Texts are never NULL but where said; all memory is the run's. */
 struct findings_run {
 	int64_t id;
-	const char *experiment, *title, *environment, *operator, * file, *text, *json; /* "" if not known */
+	/* "" if not known */
+	const char *experiment, *title, *environment;
+	const char *operator;
+	const char *file, *text, *json;
 	double started_s, ended_s; /* wall clock; ended_s of a run without verdict: the last that is known */
 	uint32_t length_ms;
 	enum phase phase; /* the last that was reached */

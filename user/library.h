@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <time.h>
 
 #include "user/error.h"
 
@@ -28,13 +29,15 @@ struct library {
 	 * another mount namespace. For this process only, and until library_forget().
 	 */
 	char attach_path[32];
-	char *path;         /* for people, as the process has it; control characters are written \ooo */
-	char *soname;       /* DT_SONAME, or "" */
-	bool is_program;    /* some process runs it as its program */
-	bool is_deleted;    /* not on disk any more under this path */
-	bool seen;          /* the caller's: false when the entry is new */
-	uint32_t processes; /* of the last scan that map it; 0 also for files that no process maps yet */
-	uint32_t pid;       /* one that maps it or did; 0: none */
+	char *path;              /* for people, as the process has it; control characters are written \ooo */
+	char *soname;            /* DT_SONAME, or "" */
+	bool is_program;         /* some process runs it as its program */
+	bool is_deleted;         /* not on disk any more under this path */
+	bool seen;               /* the caller's: false when the entry is new */
+	uint32_t processes;      /* of the last scan that map it; 0 also for files that no process maps yet */
+	uint32_t pid;            /* one that maps it or did; 0: none */
+	struct timespec changed; /* by this and the size a file is known again after library_forget() */
+	off_t size;
 };
 
 struct library_cache;

@@ -292,8 +292,8 @@ static int write_points(struct probes *p, const struct library *library, struct 
 	return engine_put_file(p->engine, p->files, &file);
 }
 
-/* Finds what the rules name in a file, and attaches to it. *some: there was something. */
-static int probe_file(struct probes *p, const struct library *library, bool *some, struct error *err)
+/* Finds what the rules name in a file, and attaches to it. */
+static int probe_file(struct probes *p, const struct library *library, struct error *err)
 {
 	struct sites *sites = calloc(1, sizeof(*sites));
 	struct elf_file *elf = NULL;
@@ -301,7 +301,6 @@ static int probe_file(struct probes *p, const struct library *library, bool *som
 	struct error ignored;
 	int ret = 0;
 
-	*some = false;
 	if (!sites)
 		return error_set(err, -ENOMEM, EXIT_FAILED, "out of memory");
 	if (elf_file_open(library->fd, library->path, &elf, &ignored))
@@ -310,7 +309,6 @@ static int probe_file(struct probes *p, const struct library *library, bool *som
 	ret = ret ?: find_calls(p, elf, library, sites, err);
 	if (ret || !sites->count)
 		goto out;
-	*some = true;
 	if (!p->engine) {
 		p->files++;
 		goto out;
@@ -390,16 +388,14 @@ int probes_look(struct probes *p, const struct process_list *processes, bool fir
 	for (size_t i = 0; i < p->libraries.count && !ret; i++) {
 		struct library *library = p->libraries.entries[i];
 		struct error ignored;
-		bool some = false;
 
 		if (library->seen)
 			continue;
 		library->seen = true;
-		ret = probe_file(p, library, &some, first ? err : &ignored);
+		ret = probe_file(p, library, first ? err : &ignored);
 		if (!first)
 			ret = 0; /* the others are still to be had */
-		if (!some || p->features->has[FEATURE_PROBE])
-			library_forget(library);
+		library_forget(library);
 	}
 	return ret ?: first ? check_met(p, err) : 0;
 }

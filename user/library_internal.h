@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What the files behind user/library.h share. */
+#ifndef USER_LIBRARY_INTERNAL_H
+#define USER_LIBRARY_INTERNAL_H
+
+#include "user/library.h"
+
+/* ---- library_maps.c: one process ---- */
+
+/* A line of /proc/PID/maps. */
+struct map_line {
+	uint64_t start, end;
+	uint32_t major, minor;
+	uint64_t inode;
+	char *path; /* within the line; newlines as they are, " (deleted)" still there */
+};
+
+/* Takes apart a line of a file that is mapped executable; false for all others. Changes the line. */
+bool map_line_parse(char *line, struct map_line *map);
+
+/* Writes the path as it can be shown, without " (deleted)" if is_deleted; to be freed. */
+char *map_path_shown(const char *path, bool is_deleted);
+
+/*
+ * Opens the mapped file: below the root of the process if that is still the same, else by /proc/PID/map_files. Returns
+ * the descriptor, opened for reading, or a negative errno: -ESTALE when the process or the mapping is gone, -EINVAL
+ * when it is no file that can be read.
+ */
+int map_open(uint32_t pid, const struct map_line *map, bool *is_deleted);
+
+/* Opens for reading what `fd`, an O_PATH descriptor, is, if it is a regular file (-EINVAL); takes the descriptor over. */
+int open_regular(int fd);
+
+/* Ends the text as the kernel marks a file that is not on disk any more? Files can be called so. */
+bool has_deleted_mark(const char *path);
+
+/* ---- library.c ---- */
+
+/* Appends an opened file, or finds it in the list. Takes the descriptor over. *library is NULL for no ELF file. */
+int library_add(struct library_list *list, int fd, const char *path, struct library **library, struct error *err);
+
+#endif
