@@ -114,7 +114,7 @@ struct point {
 	double value;
 };
 
-struct moment {
+struct run_moment {
 	uint32_t at_ms;
 	enum moment_kind kind;
 	const char *text; /* of MOMENT_PHASE: the phase's name */
@@ -257,7 +257,7 @@ struct findings_run {
 	struct hypothesis *hypotheses;
 	struct sample *samples;
 	struct point *points;
-	struct moment *moments;
+	struct run_moment *moments;
 	struct rule_record *rules;
 	struct event_sum *events;
 	struct number *numbers;
@@ -279,7 +279,10 @@ int findings_list(struct findings *findings, const struct findings_filter *filte
 		  size_t *count, struct error *err);
 void findings_runs_free(struct findings_run *runs, size_t count);
 
-/* One run with everything. `word`: its number, or "last". */
+/* The run that `word` means: its number, or "last". */
+int findings_find(struct findings *findings, const char *word, int64_t *id, struct error *err);
+
+/* One run with everything; `word` as in findings_find(). */
 int findings_read(struct findings *findings, const char *word, struct findings_run **run, struct error *err);
 void findings_run_free(struct findings_run *run);
 

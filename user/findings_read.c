@@ -188,7 +188,7 @@ static void read_point(struct reader *reader, void *row)
 
 static void read_moment(struct reader *reader, void *row)
 {
-	struct moment *moment = row;
+	struct run_moment *moment = row;
 
 	moment->at_ms = (uint32_t)sqlite3_column_int64(reader->row, 0);
 	moment->kind = (enum moment_kind)column_word(reader, 1, moment_names, MOMENT_NOTE);
@@ -365,8 +365,7 @@ void findings_runs_free(struct findings_run *runs, size_t count)
 	free(runs);
 }
 
-/* The id that `word` means. */
-static int find_run(struct findings *findings, const char *word, int64_t *id, struct error *err)
+int findings_find(struct findings *findings, const char *word, int64_t *id, struct error *err)
 {
 	uint64_t number = 0;
 	int code;
@@ -396,7 +395,7 @@ static int read_all(struct findings *findings, const char *word, struct findings
 {
 	struct findings_filter filter = { 0 };
 	size_t count;
-	int code = find_run(findings, word, &filter.id, err);
+	int code = findings_find(findings, word, &filter.id, err);
 
 	if (!code)
 		code = findings_list(findings, &filter, run, &count, err);

@@ -52,7 +52,7 @@ struct pending {
 	union {
 		struct sample sample;
 		struct point point;
-		struct moment moment;
+		struct run_moment moment;
 		struct hypothesis hypothesis;
 		struct rule_row rule;
 		struct event_sum events;
@@ -379,7 +379,7 @@ static int add_moment(struct findings_writer *writer, enum moment_kind kind, con
 
 	if (!pending)
 		return no_memory(err);
-	pending->moment = (struct moment){ .at_ms = findings_now_ms(writer), .kind = kind, .text = text };
+	pending->moment = (struct run_moment){ .at_ms = findings_now_ms(writer), .kind = kind, .text = text };
 	return added(writer, copy(writer, &pending->moment.text), err);
 }
 
