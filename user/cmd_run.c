@@ -133,6 +133,8 @@ static int dry_run(const struct experiment *e)
 	struct error err;
 	int code;
 
+	if (!options_json)
+		plan_print(e, stdout);
 	/* Without root the kernel cannot be asked, but the plan can be read. */
 	if (geteuid() == 0 && check_rules(e, &checked, &err) < 0)
 		return log_error(&err);
@@ -140,7 +142,6 @@ static int dry_run(const struct experiment *e)
 	if (options_json) {
 		dry_run_json(e, &checked, code);
 	} else {
-		plan_print(e, stdout);
 		tell_checks(e, &checked, NULL);
 		if (geteuid() != 0)
 			log_note("run as root to know whether this kernel can");

@@ -248,11 +248,14 @@ void value_words(char *buf, size_t size, double value, const char *unit)
 		snprintf(buf, size, "-");
 		return;
 	}
-	if (strcmp(unit, "ms") == 0 && fabs(value) >= 10000) {
+	if (strcmp(unit, "ms") == 0 && fabs(value) >= 1000) {
 		value /= 1000;
 		unit = "s";
 	}
-	snprintf(number, sizeof(number), fabs(value) >= 1000 || value == floor(value) ? "%.0f" : "%.1f", value);
+	if (fabs(value) >= 1000 || value == floor(value))
+		snprintf(number, sizeof(number), "%.0f", value);
+	else
+		snprintf(number, sizeof(number), fabs(value) < 10 ? "%.2f" : "%.1f", value);
 	snprintf(buf, size, "%s%s%s", number, unit[0] && unit[0] != '/' ? " " : "", unit);
 }
 

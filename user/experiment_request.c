@@ -10,6 +10,7 @@
 
 #include "user/experiment_internal.h"
 
+#define MAX_COPIES 1000
 #define CHARACTERS "{characters}" /* in a body: where those that are generated go */
 
 int key_url(struct parser *p, const struct node *node, void *target)
@@ -258,6 +259,26 @@ static int key_expect_headers(struct parser *p, const struct node *node, void *t
 	return headers_parse(p, node, &expect->headers, &expect->headers_count);
 }
 
+/*
+ * Copies of a part that the braces of a regular expression ask for, all of them multiplied: regcomp() makes each of them,
+ * and ((a{255}){255}){255} would take all memory.
+ */
+static uint64_t copies(const char *pattern)
+{
+	uint64_t product = 1;
+
+	for (const char *c = pattern; (c = strchr(c, '{')); c++) {
+		uint64_t most = strtoul(c + 1, NULL, 10), second;
+		const char *comma = c + 1 + strspn(c + 1, "0123456789");
+
+		second = *comma == ',' ? strtoul(comma + 1, NULL, 10) : 0;
+		most = second > most ? second : most;
+		if (most > 1 && __builtin_mul_overflow(product, most, &product))
+			return UINT64_MAX;
+	}
+	return product;
+}
+
 static int key_matches(struct parser *p, const struct node *node, void *target)
 {
 	struct expect *expect = target;
@@ -266,6 +287,12 @@ static int key_matches(struct parser *p, const struct node *node, void *target)
 
 	if (err)
 		return err;
+	if (copies(expect->matches) > MAX_COPIES) {
+		free(expect->matches);
+		expect->matches = NULL; /* nothing was compiled */
+		return fail(p, node->mark, "%s '%s' repeats too much, the numbers in braces may multiply to %d at most",
+			    node->label, show(p, node->text), MAX_COPIES);
+	}
 	err = regcomp(&expect->regex, expect->matches, REG_EXTENDED | REG_NOSUB);
 	if (!err)
 		return 0;

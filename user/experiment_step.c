@@ -330,7 +330,9 @@ static int rules_step_parse(struct parser *p, const struct node *node, struct st
 {
 	const struct node *rules = node_get(node, "rules");
 
-	if (rules->kind == NODE_LIST && rules->count && rules->children[0].kind == NODE_MAP)
+	if (rules->kind == NODE_LIST && rules->count == 0)
+		return fail(p, rules->mark, "'rules' is an empty list, expected files, or rules");
+	if (rules->kind == NODE_LIST && rules->children[0].kind == NODE_MAP)
 		return rules_inline(p, rules, step);
 	return rules_files(p, rules, step);
 }

@@ -242,14 +242,24 @@ static bool is_production(const struct experiment *e)
 	return strcasecmp(e->environment, "production") == 0;
 }
 
+/* Where the environment was named: in the file, or on the command line; then the experiment's name stands for it. */
+static struct mark environment_place(const struct experiment *e)
+{
+	return e->environment_mark.line ? e->environment_mark : e->mark;
+}
+
 static int check_production(const struct policy *policy, const struct experiment *e, const char *variable,
 			    struct error *err)
 {
 	if (!is_production(e))
 		return 0;
 	if (!policy->file)
-		return experiment_error_at(e, e->environment_mark, err,
+		return experiment_error_at(e, environment_place(e), err,
 					   "'production' is forbidden, there is no " POLICY_FILE " that allows it");
+	if (!policy->production && !policy->production_mark.line)
+		return experiment_error_at(e, environment_place(e), err,
+					   "'production' is forbidden, '%s' does not say 'production: allowed'",
+					   policy->file);
 	if (!policy->production)
 		return refuse(policy, policy->production_mark, err,
 			      "'production' is forbidden, write 'production: allowed' to allow it");
@@ -257,7 +267,7 @@ static int check_production(const struct policy *policy, const struct experiment
 		return refuse(policy, policy->production_mark, err,
 			      "'production' needs 'hours' in which it is allowed");
 	if (!variable || strcmp(variable, "yes") != 0)
-		return experiment_error_at(e, e->environment_mark, err,
+		return experiment_error_at(e, environment_place(e), err,
 					   "'production' needs the environment variable " POLICY_PRODUCTION "=yes");
 	return 0;
 }
