@@ -112,7 +112,7 @@ Test(experiment, requests)
 					  "headers: { X-Key: v }"));
 
 	cr_expect_str_eq(e->steps[0].request.body, "{\"q\": \"the quick br!\"}");
-	cr_expect_eq(e->steps[0].request.body_len, 21);
+	cr_expect_eq(e->steps[0].request.body_len, 22);
 	cr_expect_str_eq(e->steps[0].request.method, "POST");
 	cr_expect_str_eq(e->steps[0].request.headers[0], "X-Key: v");
 	cr_expect(!e->steps[0].must);
@@ -143,14 +143,14 @@ static const struct wrong wrong[] = {
 	{ MORE("service: { cgruop: x }"), "t:3:12: unknown key 'cgruop', did you mean 'cgroup'?" },
 	{ MORE("observe: 2"),
 	  "t:3:10: invalid observe '2', it has no unit; expected a duration such as 500ms, 8s or 1m30s" },
-	{ MORE("observe: 25h"), "t:3:10: observe '25h' is too long, at most 24 h" },
-	{ MORE("observe: 24h"), "t:1:1: the experiment could take 24 h 1 min 35 s, at most 24 h are allowed" },
+	{ MORE("observe: 25h"), "t:3:10: observe '25h' is too long, at most 1 d" },
+	{ MORE("observe: 24h"), "t:1:1: the experiment could take 1 d 1 min 35 s, at most 1 d are allowed" },
 	{ MORE("baseline: 0s"), "t:3:11: baseline '0s' is too short, at least 1 ms" },
 	{ MORE("baseline: 100ms"), "t:5:11: probe 'ask' asks every 500 ms only, and the baseline is 100 ms" },
 	{ MORE("recovery: { whitin: 3s }"), "t:3:13: unknown key 'whitin', did you mean 'within'?" },
 	{ MORE("abort: { for: 10s }"),
 	  "t:3:8: 'abort' says nothing in numbers, expected such as { ask.success: \">= 99%\" }" },
-	{ MORE("abort: { ask.success: \"< 20%\", fro: 10s }"), "t:3:33: unknown key 'fro', did you mean 'for'?" },
+	{ MORE("abort: { ask.success: \"< 20%\", fro: 10s }"), "t:3:32: unknown key 'fro', did you mean 'for'?" },
 	{ MORE("during: { ask.success: \">= 90%\", within: 60s }"),
 	  "t:3:9: 'within' leaves nothing of the 1 min from the method to the roll back" },
 
@@ -190,7 +190,7 @@ static const struct wrong wrong[] = {
 	{ PROBE("prometheus: \"http://h/\""), "t:3:10: probe 'ask' has no query" },
 	{ HEAD "probes: [{ http: \"http://h/\" }]\n" STEADY METHOD, "t:3:10: this probe has no name" },
 	{ HEAD "probes: [{ name: a, tcp: \"h:1\" }, { name: a, tcp: \"h:1\" }]\n" STEADY METHOD,
-	  "t:3:44: name 'a' is taken by the probe on line 3" },
+	  "t:3:43: name 'a' is taken by the probe on line 3" },
 
 	{ CONDITION("ask.succes: \">= 99%\""), "t:3:11: unknown measure 'succes', did you mean 'success'?" },
 	{ CONDITION("aks.success: \">= 99%\""), "t:3:11: no probe 'aks', did you mean 'ask'?" },
@@ -215,17 +215,17 @@ static const struct wrong wrong[] = {
 	{ STEP("wiat: 3s"), "t:3:12: unknown key 'wiat', did you mean 'wait'?" },
 	{ STEP("name: x"), "t:3:10: this step does nothing; give it rules, http, exec, load or wait" },
 	{ STEP("wait: 3s"), "t:3:9: the method breaks nothing, it only waits" },
-	{ STEP("wait: 3s, exec: [ls]"), "t:3:22: 'exec' and 'wait' are two steps, each begins with a '-' of its own" },
+	{ STEP("wait: 3s, exec: [ls]"), "t:3:12: 'exec' and 'wait' are two steps, each begins with a '-' of its own" },
 	{ STEP("rules: nowhere.yaml"), "t:3:19: cannot open 'nowhere.yaml': No such file or directory" },
 	{ STEP("rules: [{ name: a, match: { ports: 1 }, fault: { dorp: true } }]"),
-	  "t:3:62: unknown key 'dorp', did you mean 'drop'?" },
+	  "t:3:61: unknown key 'dorp', did you mean 'drop'?" },
 	{ STEP("rules: []"), "t:3:19: 'rules' is an empty list, expected files, or rules" },
 	{ STEP("load: \"http://h/\""), "t:3:10: this load has no rate, such as 20/s" },
 	{ STEP("load: \"http://h/\", rate: 20/s"), "t:3:10: this load has no end; say how long with 'for'" },
 	{ STEP("load: \"http://h/\", rate: 2000/s, for: 3s"), "t:3:37: rate '2000/s' is too high, at most 1000/s" },
-	{ STEP("load: \"http://h/\", rate: 20/s, for: 3s, ramp: 5s"), "t:3:57: 'ramp' is longer than 'for'" },
+	{ STEP("load: \"http://h/\", rate: 20/s, for: 3s, ramp: 5s"), "t:3:58: 'ramp' is longer than 'for'" },
 	{ STEP("load: \"http://h/\", rate: 20/s, for: 3s, name: ask"),
-	  "t:3:57: name 'ask' is taken by the probe on line 4" },
+	  "t:3:58: name 'ask' is taken by the probe on line 4" },
 	{ STEP("http: \"http://h/\", characters: 5, body: x"),
 	  "t:3:10: 'body' does not say where the 'characters' go: write {characters} into it" },
 };

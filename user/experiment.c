@@ -178,7 +178,7 @@ static int check_times(struct reading *r)
 	if (!err)
 		err = check_attempts(r, &e->abort, e->abort_for_ns, "'for'");
 	if (!err && experiment_longest_ns(e) > EXPERIMENT_MAX_PHASE_NS)
-		err = fail(&r->p, r->root->mark, "the experiment could take %s, at most 24 h are allowed",
+		err = fail(&r->p, r->root->mark, "the experiment could take %s, at most 1 d are allowed",
 			   format_duration(time, sizeof(time), experiment_longest_ns(e)));
 	return err;
 }
