@@ -36,6 +36,11 @@ MAP(BPF_MAP_TYPE_HASH, chaos_traced, __u32, __u32, CHAOS_MAX_TRACED); /* process
 MAP(BPF_MAP_TYPE_ARRAY, chaos_assist, __u32, __u64, 1);               /* its last sign of life */
 MAP(BPF_MAP_TYPE_ARRAY, chaos_assist_failed, __u32, __u64, CHAOS_MAX_RULES);
 
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} chaos_begun SEC(".maps");
+
 /* ---- the function in question ----------------------------------------------------------------------------------- */
 
 struct call {
@@ -220,7 +225,9 @@ static always bool is_decided(const struct call *call)
 	if (knobs.registers)
 		return false;
 	note = bpf_map_lookup_elem(&chaos_returns, &call->tid);
-	return note && note->sp == call->sp && note->entry == PT_REGS_IP(call->ctx);
+	/* An old note is one that nobody has taken away: the assist was killed. */
+	return note && note->sp == call->sp && note->entry == PT_REGS_IP(call->ctx) &&
+	       now_ns() < note->time_ns + CHAOS_ASSIST_STALE_NS;
 }
 
 /* ---- deciding --------------------------------------------------------------------------------------------------- */
@@ -293,16 +300,15 @@ static always __u64 bytes_held(__u32 pid)
 }
 
 /*
- * The runtime calls its own functions, and the driver's: what is below a call of this thread is a part of it. So is a
- * function that it ended with a jump to, which finds the same stack.
+ * The runtime calls its own functions, and the driver's: what is below a call of this thread is a part of it. On the same
+ * stack there may be a function that it ended with a jump to, or the same call once more: the kernel comes here again when
+ * it could not step over the first instruction.
  */
 static always bool is_nested(const struct call *call)
 {
 	struct chaos_frame *frame = bpf_map_lookup_elem(&chaos_frames, &call->tid);
 
-	if (!frame)
-		return false;
-	return frame->sp > call->sp || (frame->sp == call->sp && frame->point != call->number);
+	return frame && frame->sp >= call->sp;
 }
 
 static always __u64 error_key(__u32 tid, __u8 api)
@@ -439,6 +445,23 @@ int chaos_enter(struct pt_regs *ctx)
 
 	if (armed() && find_point(ctx, &call))
 		enter(&call);
+	return 0;
+}
+
+/*
+ * A process of a rule has begun a program: the assist traces it, as soon as that can be; before it is, its calls are skipped.
+ * Children of those that are traced already are traced from birth.
+ */
+SEC("raw_tp/sched_process_exec")
+int chaos_exec(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct chaos_owner owner = {};
+
+	(void)ctx;
+	if (rule_for_call(knobs.probed, &owner) == CHAOS_NO_RULE || bpf_map_lookup_elem(&chaos_traced, &owner.pid))
+		return 0;
+	bpf_ringbuf_output(&chaos_begun, &owner.pid, sizeof(owner.pid),
+			   0); /* without room it is found a little later */
 	return 0;
 }
 

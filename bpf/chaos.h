@@ -337,9 +337,11 @@ struct chaos_point_stats {
  * it, sees to the rest when the signal is about to be delivered.
  *
  *	chaos_returns        hash, __u32 tid (of the initial pid namespace) to struct chaos_return
- *	chaos_traced         hash, __u32 tgid to __u32 1: processes whose threads are all traced; of others nothing is to be asked
+ *	chaos_traced         hash, __u32 tgid to __u32 1: processes whose threads are all traced; of others nothing is to be asked,
+ *	                     nor of a thread whose task_struct.ptrace is 0: the assist is dead
  *	chaos_assist         array, [0] is __u64: CLOCK_BOOTTIME of the assist's last sign of life; 0 while it traces nobody.
  *	                     Nothing is to be asked of it when that is older than CHAOS_ASSIST_STALE_NS.
+ *	chaos_begun          ring buffer of __u32 tgid: processes that have begun a program and are to be traced
  *	chaos_assist_failed  array, __u64 by rule: calls for which a signal came and nothing could be done; the assist writes it
  */
 #define CHAOS_ASSIST_STALE_NS 500000000ULL
@@ -669,6 +671,7 @@ struct chaos_knobs {
 	__u32 resolver;			    /* the set of rules that count the questions of the machine's resolvers, too */
 	__u32 resolvers;		    /* 1: there are such */
 	__u32 operations[CHAOS_OPERATION_COUNT]; /* sets: the rules for an operation */
+	__u32 probed;			    /* the set of rules with probes */
 	__u32 caller_comm;		    /* 1: some rule for calls names a process */
 	__u32 registers;		    /* 1: a program on a function may write registers; 0: an assist does it */
 	__u32 write_user;		    /* 1: it may write the process's memory */

@@ -29,11 +29,12 @@ struct assist_maps {
 	int traced;    /* chaos_traced */
 	int heartbeat; /* chaos_assist */
 	int failed;    /* chaos_assist_failed */
+	int begun; /* chaos_begun: pids of processes that are to be traced at once, with their children; -1: there is none */
 };
 
 struct assist {
 	pid_t pid; /* 0: none runs; all calls below are allowed then */
-	int fd;    /* requests and their answers */
+	int fd;    /* requests and their answers; poll() for POLLIN tells that the assist has ended: assist_watch() */
 	struct assist_maps maps;
 	uint64_t beat;      /* the last sign of life seen by assist_watch(), */
 	double beat_ms;     /* when it was new, */

@@ -117,6 +117,9 @@ struct assist_thread *process_execed(pid_t tid);
 /* Answers stops until there are none, or `most` are done. */
 void serve_stops(unsigned int most);
 
+/* If a call of the thread waits for its return, that will not come any more. */
+void drop_call(pid_t tid);
+
 /* ---- the loop ---- */
 
 extern struct assist_maps assist_maps;

@@ -3,6 +3,7 @@
 #include "user/assist_internal.h"
 
 #include <bpf/bpf.h>
+#include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -29,6 +30,7 @@ enum {
 	FD_TRACED,
 	FD_HEARTBEAT,
 	FD_FAILED,
+	FD_BEGUN,
 	FD_COUNT,
 };
 
@@ -52,14 +54,16 @@ void assist_beat(void)
 		beat(now);
 }
 
-/* Sleeps until a stop, a request or the time; stops end it by SIGCHLD, which is let in here only. */
+static struct ring_buffer *begun;
+
+/* Sleeps until a stop, a request, news or the time; stops end it by SIGCHLD, which is let in here only. A request has come? */
 static bool wait_for_request(const struct timespec *time)
 {
-	struct pollfd request = { .fd = FD_REQUESTS, .events = POLLIN };
+	struct pollfd fds[] = { { .fd = FD_REQUESTS, .events = POLLIN }, { .fd = FD_BEGUN, .events = POLLIN } };
 	sigset_t none;
 
 	sigemptyset(&none);
-	return ppoll(&request, 1, time, &none) > 0;
+	return ppoll(fds, begun ? 2 : 1, time, &none) > 0 && fds[0].revents;
 }
 
 /* ---- the end ---- */
@@ -132,12 +136,28 @@ static void serve_request(void)
 	send(FD_REQUESTS, &answer, sizeof(answer), MSG_NOSIGNAL);
 }
 
+/* A program has found a process that is to be traced: nobody asks, and nobody waits for an answer. */
+static int on_begun(void *ctx, void *data, size_t size)
+{
+	uint32_t pid;
+
+	(void)ctx;
+	if (size < sizeof(pid))
+		return 0;
+	memcpy(&pid, data, sizeof(pid));
+	assist_beat();
+	seize_process((pid_t)pid, true);
+	return 0;
+}
+
 static _Noreturn void loop(void)
 {
 	static const struct timespec tick = { .tv_nsec = TICK_NS };
 
 	for (;;) {
 		serve_stops(STOPS_A_RUN);
+		if (begun)
+			ring_buffer__consume(begun);
 		release_more();
 		if (!threads_count() && last_beat)
 			beat(0);
@@ -170,9 +190,14 @@ static void set_signals(void)
 /* Its own descriptors to where they belong, by way of numbers that none of them has; all others are closed. */
 static bool set_descriptors(int fd, const struct assist_maps *maps)
 {
-	int own[] = { open("/dev/null", O_RDWR), fd, maps->returns, maps->traced, maps->heartbeat, maps->failed };
+	int own[] = { open("/dev/null", O_RDWR), fd,           maps->returns, maps->traced,
+		      maps->heartbeat,           maps->failed, maps->begun };
 	int count = sizeof(own) / sizeof(own[0]);
 
+	if (maps->begun < 0) {
+		count--;
+		close(FD_BEGUN);
+	}
 	for (int i = 0; i < count; i++) {
 		own[i] = fcntl(own[i], F_DUPFD, FD_COUNT);
 		if (own[i] < 0)
@@ -182,7 +207,7 @@ static bool set_descriptors(int fd, const struct assist_maps *maps)
 		dup2(own[0], i);
 	for (int i = 1; i < count; i++)
 		dup2(own[i], FD_REQUESTS + i - 1);
-	assist_maps = (struct assist_maps){ FD_RETURNS, FD_TRACED, FD_HEARTBEAT, FD_FAILED };
+	assist_maps = (struct assist_maps){ FD_RETURNS, FD_TRACED, FD_HEARTBEAT, FD_FAILED, FD_BEGUN };
 	return syscall(SYS_close_range, FD_COUNT, ~0U, 0) == 0;
 }
 
@@ -198,6 +223,11 @@ _Noreturn void assist_process(int fd, const struct assist_maps *maps, pid_t pare
 	set_signals();
 	if (chdir("/") || !set_descriptors(fd, maps))
 		_exit(1);
+	if (maps->begun >= 0) {
+		begun = ring_buffer__new(FD_BEGUN, on_begun, NULL, NULL);
+		if (!begun)
+			_exit(1);
+	}
 	setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) - 5); /* threads wait for it */
 	beat(0);
 	if (send(FD_REQUESTS, &ready, sizeof(ready), MSG_NOSIGNAL) != sizeof(ready))

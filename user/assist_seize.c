@@ -207,9 +207,8 @@ static void forget(struct assist_member *process)
 void thread_ended(struct assist_thread *thread)
 {
 	struct assist_member *process = thread->process;
-	uint32_t tid = thread->tid;
 
-	bpf_map_delete_elem(assist_maps.returns, &tid);
+	drop_call(thread->tid);
 	threads_drop(thread);
 	if (!process->count)
 		forget(process);

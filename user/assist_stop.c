@@ -58,6 +58,17 @@ static void count_failed(uint32_t rule)
 	bpf_map_update_elem(assist_maps.failed, &rule, &failed, BPF_ANY);
 }
 
+void drop_call(pid_t tid)
+{
+	struct chaos_return call;
+	uint32_t key = tid;
+
+	if (bpf_map_lookup_elem(assist_maps.returns, &key, &call))
+		return;
+	count_failed(call.rule);
+	bpf_map_delete_elem(assist_maps.returns, &key);
+}
+
 /*
  * The signal is about to be delivered: returns the one that is, or 0. A call waits for its return from whatever signal comes
  * first: were that one's handler begun, the thread would not be at the entry any more when ours comes. Killed between

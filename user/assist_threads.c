@@ -26,7 +26,7 @@ static struct chains members = { .next = member_next, .unused = END, .size = ASS
 /* `first` holds entry numbers plus one, so that a table of zeroes is empty. */
 static uint16_t chain_first(const struct chains *c, pid_t id)
 {
-	return (uint16_t)(c->first[id % BUCKETS] - 1);
+	return (uint16_t)(c->first[(unsigned int)id % BUCKETS] - 1);
 }
 
 static uint16_t chain_add(struct chains *c, pid_t id)
@@ -40,7 +40,7 @@ static uint16_t chain_add(struct chains *c, pid_t id)
 	else
 		return END;
 	c->next[i] = chain_first(c, id);
-	c->first[id % BUCKETS] = i + 1;
+	c->first[(unsigned int)id % BUCKETS] = i + 1;
 	c->count++;
 	return i;
 }
@@ -50,7 +50,7 @@ static void chain_drop(struct chains *c, pid_t id, uint16_t i)
 	uint16_t at = chain_first(c, id);
 
 	if (at == i) {
-		c->first[id % BUCKETS] = c->next[i] + 1;
+		c->first[(unsigned int)id % BUCKETS] = c->next[i] + 1;
 	} else {
 		while (c->next[at] != i)
 			at = c->next[at];

@@ -13,9 +13,9 @@
 
 #define MAX_SEGMENTS  1024
 #define MAX_SECTIONS  65536
-#define MAX_DYNAMIC   4096  /* entries */
-#define MAX_CHAIN     65536 /* symbols of one hash */
-#define MAX_LOOKED_UP 254   /* bytes of a name; longer ones are found by reading all symbols */
+#define MAX_DYNAMIC   4096 /* entries */
+#define MAX_CHAIN     1024 /* symbols of one hash; more than a few are nobody's honest table */
+#define MAX_LOOKED_UP 254  /* bytes of a name; longer ones are found by reading all symbols */
 #define PIECE         65536
 
 #ifdef __aarch64__

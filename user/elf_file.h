@@ -2,8 +2,8 @@
 /*
  * Functions in ELF files: where a probe has to be put on them, and whether it can.
  *
- * Files may come from a container that is not trusted: nothing in them is believed, tables are read in pieces of bounded
- * size, and a file that shrinks meanwhile is a short read. That is why this reads the file itself: libelf believes the
+ * Files may come from a container that is not trusted: nothing in them is believed, tables are read in bounded pieces,
+ * and a file that shrinks meanwhile is a short read. That is why this reads the file itself: libelf believes the
  * sizes that a (sparse) file says of itself, and mapped files end in SIGBUS.
  */
 #ifndef USER_ELF_FILE_H

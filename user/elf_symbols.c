@@ -6,8 +6,9 @@
 
 #include "user/elf_internal.h"
 
-#define MAX_SYMBOLS (16u << 20)
-#define MAX_TEXT    (512u << 20)
+#define MAX_SYMBOLS (4u << 20)
+#define MAX_TEXT    (256u << 20)
+#define MAX_NAME    4096 /* or a text without an end would be read once for each symbol */
 #define AT_ONCE     2048
 
 /* ---- all symbols of a table ---- */
@@ -25,12 +26,18 @@ static int visit_one(const struct elf_file *file, const struct elf_symbols *tabl
 {
 	struct elf_symbol symbol = { .sym = *sym, .is_local = table == &file->all };
 	unsigned int type = ELF64_ST_TYPE(sym->st_info);
+	const char *version;
 
 	if (!sym->st_name || sym->st_name >= table->text_size || type == STT_FILE || type == STT_SECTION)
 		return 0;
 	symbol.name = text + sym->st_name;
-	symbol.name_len = strcspn(symbol.name, "@");
-	symbol.is_default = symbol.name[symbol.name_len] != '@' || symbol.name[symbol.name_len + 1] == '@';
+	symbol.name_len = strnlen(symbol.name, MAX_NAME);
+	if (symbol.name_len == MAX_NAME)
+		return 0;
+	version = memchr(symbol.name, '@', symbol.name_len);
+	symbol.is_default = !version || version[1] == '@';
+	if (version)
+		symbol.name_len = (size_t)(version - symbol.name);
 	if (has_version(file, table, index))
 		symbol.is_default = false;
 	return visit(&symbol, arg);

@@ -91,6 +91,8 @@ static void choose_programs(struct chaos *skel, const struct tables *t, const st
 	bpf_program__set_autoload(skel->progs.chaos_accept4, accept && args > ACCEPT_ARGS_SINCE_6_10);
 	bpf_program__set_autoload(skel->progs.chaos_enter, t->knobs.faults & FAULTS_BY_PROBE);
 	bpf_program__set_autoload(skel->progs.chaos_leave, t->knobs.faults & 1 << CHAOS_GPU_OOM);
+	bpf_program__set_autoload(skel->progs.chaos_exec,
+				  hooks && t->knobs.faults & FAULTS_BY_PROBE && !f->has[FEATURE_PROBE_REGISTERS]);
 	if (f->has[FEATURE_PROBE_MULTI]) {
 		bpf_program__set_expected_attach_type(skel->progs.chaos_enter, BPF_TRACE_UPROBE_MULTI);
 		bpf_program__set_expected_attach_type(skel->progs.chaos_leave, BPF_TRACE_UPROBE_MULTI);

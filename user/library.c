@@ -25,7 +25,7 @@
 
 #define MAX_KEYS    (4 * LIBRARY_MAX_FILES)
 #define BUCKETS     4096
-#define LOOK_ALWAYS 16 /* scans after which a process is read again even if it looks unchanged */
+#define LOOK_ALWAYS 64 /* scans after which a process is read again even if it looks unchanged; not all in one */
 #define NONE        UINT32_MAX
 
 struct key {
@@ -40,8 +40,7 @@ struct key {
 
 struct watched {
 	uint32_t pid;
-	uint32_t scan;  /* the last one that had it */
-	uint32_t since; /* scans since it was read */
+	uint32_t scan; /* the last one that had it */
 	uint64_t pages, text;
 	uint32_t *keys;
 	size_t count, room;
@@ -99,18 +98,20 @@ void library_forget(struct library *library)
  * A descriptor keeps an inode from being used again for another file. Where there is none any more, it takes size and
  * time of change as well to know a file again.
  */
-static bool is_file(const struct library *library, const struct stat *st)
+static bool is_file(const struct library *library, const struct stat *st, uint64_t below)
 {
-	if (library->dev != st->st_dev || library->inode != st->st_ino)
+	bool is_inode = library->dev == st->st_dev && library->inode == st->st_ino;
+
+	if (!is_inode && (!below || library->below != below))
 		return false;
 	return library->fd >= 0 || (library->size == st->st_size && library->changed.tv_sec == st->st_mtim.tv_sec &&
 				    library->changed.tv_nsec == st->st_mtim.tv_nsec);
 }
 
-static struct library *find_file(const struct library_list *list, const struct stat *st)
+static struct library *find_file(const struct library_list *list, const struct stat *st, uint64_t below)
 {
 	for (size_t i = 0; i < list->count; i++) {
-		if (is_file(list->entries[i], st))
+		if (is_file(list->entries[i], st, below))
 			return list->entries[i];
 	}
 	return NULL;
@@ -164,12 +165,13 @@ static int append(struct library_list *list, struct library *library)
 	return 0;
 }
 
-int library_add(struct library_list *list, int fd, const char *path, struct library **result, struct error *err)
+int library_add(struct library_list *list, int fd, uint64_t below, const char *path, struct library **result,
+		struct error *err)
 {
 	struct stat st;
 	char *soname = NULL;
 
-	*result = fstat(fd, &st) ? NULL : find_file(list, &st);
+	*result = fstat(fd, &st) ? NULL : find_file(list, &st, below);
 	if (!*result)
 		soname = soname_of(fd);
 	if (*result || !soname || list->count == LIBRARY_MAX_FILES) {
@@ -184,6 +186,7 @@ int library_add(struct library_list *list, int fd, const char *path, struct libr
 		free(soname);
 		return no_memory(err);
 	}
+	(*result)->below = below;
 	if (append(list, *result)) {
 		library_free(*result);
 		*result = NULL;
@@ -284,7 +287,7 @@ static int open_mapped(struct library_list *list, uint32_t pid, const struct map
 		close(fd);
 		return no_memory(err);
 	}
-	code = library_add(list, fd, shown, library, err);
+	code = library_add(list, fd, file_below(fd, map), shown, library, err);
 	free(shown);
 	if (*library)
 		(*library)->is_deleted = is_deleted;
@@ -420,11 +423,9 @@ static int scan_one(struct library_list *list, struct watched *w, struct error *
 		w->pages = 0;
 		return 0;
 	}
-	w->since++;
-	if (pages != w->pages || text != w->text || w->since > LOOK_ALWAYS) {
+	if (pages != w->pages || text != w->text || (w->scan + w->pid) % LOOK_ALWAYS == 0) {
 		w->pages = pages;
 		w->text = text;
-		w->since = 0;
 		code = read_maps(list, w, err);
 	}
 	for (size_t i = 0; i < w->count; i++) {
@@ -484,8 +485,7 @@ static int scan_all(struct library_list *list, const uint32_t *pids, size_t coun
 			if (grow(&cache->watched, cache->watched_count, &cache->watched_room, sizeof(*w)))
 				return no_memory(err);
 			w = &cache->watched[cache->watched_count++];
-			/* Not all of them in the same scan. */
-			*w = (struct watched){ .pid = pids[i], .since = pids[i] % LOOK_ALWAYS };
+			*w = (struct watched){ .pid = pids[i] };
 		}
 		code = scan_one(list, w, err);
 	}

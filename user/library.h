@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Executable files that processes have mapped: programs and libraries, each once, however many processes map it and
- * under whatever path, in whatever container. What a probe is put on is the file, not the name.
+ * under whatever path, in whatever container. What a probe is put on is the file, not the name; containers of one image
+ * have one, though each sees it in an overlayfs of its own.
  *
  * A scan is meant to be repeated several times a second: what has not changed since the last one costs a small read for
  * each process.
@@ -38,6 +39,7 @@ struct library {
 	uint32_t pid;            /* one that maps it or did; 0: none */
 	struct timespec changed; /* by this and the size a file is known again after library_forget() */
 	off_t size;
+	uint64_t below; /* stands for the file that an overlayfs shows; 0: it is none */
 };
 
 struct library_cache;

@@ -28,15 +28,26 @@ char *map_path_shown(const char *path, bool is_deleted);
  */
 int map_open(uint32_t pid, const struct map_line *map, bool *is_deleted);
 
-/* Opens for reading what `fd`, an O_PATH descriptor, is, if it is a regular file (-EINVAL); takes the descriptor over. */
+/* Opens for reading what the O_PATH descriptor is, if a regular file (else -EINVAL); takes the descriptor over. */
 int open_regular(int fd);
+
+/*
+ * A number that stands for the file which an overlayfs shows, the same in all of them that show it; 0 for files of
+ * other file systems and if the kernel does not tell. Probes are put on that one: two for two containers of one image
+ * would be two for each. `map` may be NULL.
+ */
+uint64_t file_below(int fd, const struct map_line *map);
 
 /* Ends the text as the kernel marks a file that is not on disk any more? Files can be called so. */
 bool has_deleted_mark(const char *path);
 
 /* ---- library.c ---- */
 
-/* Appends an opened file, or finds it in the list. Takes the descriptor over. *library is NULL for no ELF file. */
-int library_add(struct library_list *list, int fd, const char *path, struct library **library, struct error *err);
+/*
+ * Appends an opened file, or finds it in the list. Takes the descriptor over; `below` is of file_below(). *library is
+ * NULL for no ELF file.
+ */
+int library_add(struct library_list *list, int fd, uint64_t below, const char *path, struct library **library,
+		struct error *err);
 
 #endif

@@ -8,11 +8,21 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "user/library_internal.h"
 
 #define DELETED " (deleted)"
+
+#ifndef OVERLAYFS_SUPER_MAGIC
+#define OVERLAYFS_SUPER_MAGIC 0x794c7630
+#endif
+/* Linux 6.5: handles that name a file and cannot be opened, which overlayfs gives without further ado. */
+#ifndef AT_HANDLE_FID
+#define AT_HANDLE_FID 0x200
+#endif
 
 /* The kernel writes newlines in paths as \012, and nothing else so (a backslash stays one). */
 static void unescape_newlines(char *text)
@@ -94,6 +104,33 @@ static int open_path(const char *path, int flags)
 		fd = open(path, flags | O_CLOEXEC);
 	while (fd < 0 && errno == EMFILE && raise_open_files());
 	return fd < 0 ? -errno : fd;
+}
+
+static uint64_t hash(uint64_t seed, const void *bytes, size_t size)
+{
+	for (size_t i = 0; i < size; i++)
+		seed = (seed ^ ((const uint8_t *)bytes)[i]) * 0x100000001b3ULL; /* FNV-1a */
+	return seed | 1;
+}
+
+uint64_t file_below(int fd, const struct map_line *map)
+{
+	union {
+		struct file_handle handle;
+		uint8_t bytes[sizeof(struct file_handle) + MAX_HANDLE_SZ];
+	} h = { .handle = { .handle_bytes = MAX_HANDLE_SZ } };
+	struct statfs fs;
+	struct stat st;
+	int mount;
+
+	if (fstatfs(fd, &fs) || fs.f_type != OVERLAYFS_SUPER_MAGIC || fstat(fd, &st))
+		return 0;
+	/* Before Linux 6.8 maps has the numbers of the file below. */
+	if (map && makedev(map->major, map->minor) != st.st_dev)
+		return hash(makedev(map->major, map->minor), &map->inode, sizeof(map->inode));
+	if (name_to_handle_at(fd, "", &h.handle, &mount, AT_EMPTY_PATH | AT_HANDLE_FID))
+		return 0;
+	return hash(0xcbf29ce484222325ULL, h.handle.f_handle, h.handle.handle_bytes);
 }
 
 /* A path of a container may be a device or a FIFO by now: those do things when they are opened. */

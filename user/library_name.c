@@ -71,6 +71,13 @@ static int open_below(const char *root, const char *path)
 	return fd;
 }
 
+/* In two overlays a file has two devices, and the rest is the same. */
+static bool is_seen_elsewhere(const struct library *library, const struct stat *st)
+{
+	return library->below && library->size == st->st_size && library->changed.tv_sec == st->st_mtim.tv_sec &&
+	       library->changed.tv_nsec == st->st_mtim.tv_nsec;
+}
+
 static bool is_inode(const struct library *library, const char *root, const char *path)
 {
 	struct stat st;
@@ -79,7 +86,8 @@ static bool is_inode(const struct library *library, const char *root, const char
 
 	if (fd < 0)
 		return false;
-	is_it = fstat(fd, &st) == 0 && st.st_dev == library->dev && st.st_ino == library->inode;
+	is_it = fstat(fd, &st) == 0 && st.st_ino == library->inode &&
+		(st.st_dev == library->dev || is_seen_elsewhere(library, &st));
 	close(fd);
 	return is_it;
 }
@@ -283,5 +291,5 @@ int library_on_disk(struct library_list *list, const char *root, const char *wor
 		fd = open_usual(root, word, path, sizeof(path));
 	if (fd == -EMFILE || fd == -ENFILE)
 		return error_set(err, fd, EXIT_FAILED, "cannot open '%s': %s", path, strerror(-fd));
-	return fd < 0 ? 0 : library_add(list, fd, path, library, err);
+	return fd < 0 ? 0 : library_add(list, fd, file_below(fd, NULL), path, library, err);
 }

@@ -159,7 +159,7 @@ static int put_probes(struct load *load, struct error *err)
 	ret = probes_look(&load->probes, &load->processes, true, err);
 	if (ret || !assisted)
 		return ret;
-	ret = probes_trace(&load->probes, &load->processes, err);
+	ret = probes_trace(&load->probes, err);
 	if (!load->options.foreground)
 		assist_stop(&load->probes.assist);
 	return ret;

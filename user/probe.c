@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
 #include "user/elf_file.h"
@@ -369,22 +370,11 @@ static int check_met(const struct probes *p, struct error *err)
 	return 0;
 }
 
-int probes_look(struct probes *p, const struct process_list *processes, bool first, struct error *err)
+/* New files among those that the named processes have mapped. */
+static int look_at_new(struct probes *p, bool first, struct error *err)
 {
-	uint32_t *pids;
-	size_t count;
-	int ret = named_pids(p, processes, &pids, &count);
+	int ret = 0;
 
-	if (!ret && !p->met) {
-		p->met = calloc(p->rules->count, sizeof(*p->met));
-		ret = p->met ? 0 : -ENOMEM;
-	}
-	if (ret)
-		return error_set(err, ret, EXIT_FAILED, "out of memory");
-	ret = library_scan(&p->libraries, pids, count, err);
-	free(pids);
-	if (!ret && first)
-		ret = look_on_disk(p, err);
 	for (size_t i = 0; i < p->libraries.count && !ret; i++) {
 		struct library *library = p->libraries.entries[i];
 		struct error ignored;
@@ -397,72 +387,67 @@ int probes_look(struct probes *p, const struct process_list *processes, bool fir
 			ret = 0; /* the others are still to be had */
 		library_forget(library);
 	}
+	return ret;
+}
+
+int probes_look(struct probes *p, const struct process_list *processes, bool first, struct error *err)
+{
+	int ret = 0;
+
+	if (!p->met) {
+		p->met = calloc(p->rules->count, sizeof(*p->met));
+		ret = p->met ? 0 : -ENOMEM;
+	}
+	if (!ret && processes) {
+		free(p->named);
+		ret = named_pids(p, processes, &p->named, &p->named_count);
+	}
+	if (ret)
+		return error_set(err, ret, EXIT_FAILED, "out of memory");
+	ret = library_scan(&p->libraries, p->named, p->named_count, err);
+	if (!ret && first)
+		ret = look_on_disk(p, err);
+	ret = ret ?: look_at_new(p, first, err);
 	return ret ?: first ? check_met(p, err) : 0;
 }
 
 /* ---- the assist ---------------------------------------------------------------------------------------------------- */
 
-static int by_number(const void *a, const void *b)
-{
-	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
-static bool is_traced(const struct probes *p, uint32_t pid)
-{
-	return p->traced_count && bsearch(&pid, p->traced, p->traced_count, sizeof(pid), by_number);
-}
-
-int probes_trace(struct probes *p, const struct process_list *processes, struct error *err)
+int probes_trace(struct probes *p, struct error *err)
 {
 	const struct assist_maps maps = {
 		.returns = engine_map(p->engine, "chaos_returns"),
 		.traced = engine_map(p->engine, "chaos_traced"),
 		.heartbeat = engine_map(p->engine, "chaos_assist"),
 		.failed = engine_map(p->engine, "chaos_assist_failed"),
+		.begun = engine_map(p->engine, "chaos_begun"),
 	};
-	uint32_t *pids;
-	size_t count;
 	int ret = assist_start(&maps, &p->assist, err);
 
-	if (ret)
-		return ret;
-	ret = named_pids(p, processes, &pids, &count);
-	if (ret)
-		return error_set(err, ret, EXIT_FAILED, "out of memory");
-	for (size_t i = 0; i < count && !ret; i++) {
-		ret = assist_add(&p->assist, pids[i], true, err);
+	for (size_t i = 0; i < p->named_count && !ret; i++) {
+		ret = assist_add(&p->assist, p->named[i], true, err);
 		if (ret == -ESRCH || ret == -EINVAL || ret == -ENOEXEC)
 			ret = 0; /* it has ended since, or is one that is never to be hit */
 	}
-	free(p->traced);
-	p->traced = pids;
-	p->traced_count = count;
 	return ret;
 }
 
-void probes_follow(struct probes *p, const struct process_list *processes)
+void probes_follow(struct probes *p)
 {
 	struct error ignored;
-	uint32_t *pids;
-	size_t count;
 
 	if (!p->assist.pid)
 		return;
 	if (assist_watch(&p->assist, &ignored)) {
-		probes_trace(p, processes, &ignored);
+		probes_trace(p, &ignored);
 		return;
 	}
-	if (named_pids(p, processes, &pids, &count))
-		return;
-	for (size_t i = 0; i < count; i++) {
-		if (!is_traced(p, pids[i]))
-			assist_add(&p->assist, pids[i], true, &ignored);
+	for (size_t i = 0; i < p->named_count; i++) {
+		uint32_t traced;
+
+		if (bpf_map_lookup_elem(p->assist.maps.traced, &p->named[i], &traced))
+			assist_add(&p->assist, p->named[i], true, &ignored);
 	}
-	free(p->traced);
-	p->traced = pids;
-	p->traced_count = count;
 }
 
 void probes_free(struct probes *p)
@@ -476,7 +461,7 @@ void probes_free(struct probes *p)
 	}
 	free(p->links);
 	free(p->met);
-	free(p->traced);
+	free(p->named);
 	engine_copies_free(&p->copies);
 	library_list_free(&p->libraries);
 	memset(p, 0, sizeof(*p));

@@ -36,8 +36,8 @@ struct probes {
 	bool handed_over; /* the links are the reaper's: probes_free() leaves them on */
 	struct engine_copies copies;
 	struct assist assist;
-	uint32_t *traced; /* processes that were given to the assist, ascending */
-	size_t traced_count;
+	uint32_t *named; /* processes that the rules named when they were last looked for, ascending */
+	size_t named_count;
 };
 
 /* Does any rule need probes? Do they need a tracing process here? */
@@ -45,16 +45,17 @@ bool probes_needed(const struct rules *rules);
 bool probes_need_assist(const struct rules *rules, const struct features *features);
 
 /*
- * Puts probes on what the rules' processes have mapped now, and at the first time also on what they would open. At the
- * first time a function that is not there is an error that points into the rules file. Can be called again at any time.
+ * Puts probes on what the rules' processes have mapped now, and at the first time also on what they would open. At the first
+ * time a function that is not there is an error that points into the rules file. Can be called again at any time; without
+ * `processes` those of the last time are looked at again, which costs much less than a look through /proc.
  */
 int probes_look(struct probes *p, const struct process_list *processes, bool first, struct error *err);
 
 /* Starts the assist and has it trace the rules' processes. All or nothing. */
-int probes_trace(struct probes *p, const struct process_list *processes, struct error *err);
+int probes_trace(struct probes *p, struct error *err);
 
 /* Whoever has begun since, or the assist anew if it was stuck. What cannot be traced is left: its calls are skipped. */
-void probes_follow(struct probes *p, const struct process_list *processes);
+void probes_follow(struct probes *p);
 
 /* Ends the assist in good order, and frees what is not pinned. */
 void probes_free(struct probes *p);

@@ -48,19 +48,22 @@ static void prepare_new(struct load *load)
 	process_list_free(&processes);
 }
 
-/* Files and processes that have come since, for faults by probes. */
-static void look_at_probes(struct load *load)
+/* Files that have been opened since, for faults by probes; with `all` processes, too. */
+static void look_at_probes(struct load *load, bool all)
 {
 	struct process_list processes;
 	struct error ignored;
 
-	if (!probes_needed(load->rules) || process_list(load->features.cgroup2_mount, &processes, &ignored))
+	if (!probes_needed(load->rules))
 		return;
-	if (engine_follow(&load->engine, load->tables) == 0) {
-		probes_look(&load->probes, &processes, false, &ignored);
-		probes_follow(&load->probes, &processes);
+	if (all && process_list(load->features.cgroup2_mount, &processes, &ignored) == 0) {
+		if (engine_follow(&load->engine, load->tables) == 0)
+			probes_look(&load->probes, &processes, false, &ignored);
+		process_list_free(&processes);
+	} else {
+		probes_look(&load->probes, NULL, false, &ignored);
 	}
-	process_list_free(&processes);
+	probes_follow(&load->probes);
 }
 
 /* Is the load of the record no longer ours: stopped, or replaced? */
@@ -113,7 +116,7 @@ static int serve(struct load *load, double seconds, int wake_fd, struct error *e
 			if (is_replaced(load) || is_over(load))
 				return 1;
 			next_tick = now + TICK_MS * 1000000ULL;
-			look_at_probes(load);
+			look_at_probes(load, now >= next_look);
 		}
 		if (load->appeared || now >= next_look) {
 			prepare_new(load);
@@ -195,7 +198,7 @@ pid_t reaper_start(struct load *load, struct error *err)
 		load->record.reaper = process_id_of(getpid());
 		/* It was possible a moment ago; what is not any more is counted as skipped. */
 		if (probes_need_assist(load->rules, &load->features) && !load->options.observe)
-			probes_trace(&load->probes, &load->processes, err);
+			probes_trace(&load->probes, err);
 		store_write_record(&load->record, err);
 		if (write(ready[1], "", 1) != 1)
 			_exit(1);

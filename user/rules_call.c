@@ -68,13 +68,14 @@ int key_gpu_oom(struct parser *p, const struct node *node, void *target)
 		{ "failures", key_failures, 0 },
 		{ NULL, NULL, 0 },
 	};
+	static const char expected[] = "true, or a map such as { min-size: 64MiB }";
 	struct fault *fault = target;
 
 	fault->faults |= 1U << CHAOS_GPU_OOM;
 	fault->oom_failures = DEFAULT_FAILURES;
-	if (node->kind != NODE_MAP)
-		return value_true(p, node);
-	return map_parse(p, node, "true, or a map such as { min-size: 64MiB }", keys, fault);
+	if (node->kind == NODE_TEXT && strcmp(node->text, "true") != 0)
+		return fail(p, node->mark, "invalid gpu-oom '%s', expected %s", show(p, node->text), expected);
+	return node->kind == NODE_TEXT ? 0 : map_parse(p, node, expected, keys, fault);
 }
 
 /* ---- call ------------------------------------------------------------------------------------------------------- */
@@ -88,13 +89,13 @@ static int key_returns(struct parser *p, const struct node *node, void *target)
 	char *end;
 	int err;
 
-	err = value_text(p, node, expected, &text);
-	if (err)
-		return err;
-	if (strcasecmp(text, "null") == 0) {
+	if (node->kind == NODE_TEXT && strcmp(node->text, "null") == 0) { /* elsewhere it stands for no value at all */
 		*value = 0;
 		return 0;
 	}
+	err = value_text(p, node, expected, &text);
+	if (err)
+		return err;
 	if (!*text || !strchr("-0123456789", *text))
 		return fail(p, node->mark, "invalid returns '%s', expected %s", show(p, text), expected);
 	errno = 0;

@@ -48,27 +48,57 @@ static void sum(const uint64_t *per_cpu, size_t words, int cpus, uint64_t *total
 	}
 }
 
+/* A fault that was counted and not done. */
+static void take_back(struct rule_status *rule, uint64_t count)
+{
+	struct chaos_stats *stats = &rule->stats;
+
+	count = count < stats->injected ? count : stats->injected;
+	stats->injected -= count;
+	stats->faults[__builtin_ctz(rule->faults)] -= count;
+	stats->skipped[CHAOS_SKIP_ASSIST] += count;
+}
+
+/* Notes that nobody has taken away: the assist was killed before it could do what they say. */
+static void take_back_left(int returns, struct status *s)
+{
+	const uint64_t now = boot_ns();
+	struct chaos_return note;
+	uint32_t tid, *last = NULL;
+
+	while (bpf_map_get_next_key(returns, last, &tid) == 0) {
+		last = &tid;
+		if (bpf_map_lookup_elem(returns, &tid, &note) == 0 && note.rule < s->rules_count &&
+		    now > note.time_ns + CHAOS_ASSIST_STALE_NS)
+			take_back(&s->rules[note.rule], 1);
+	}
+}
+
 /* Faults that were decided and that the assist could not do: the program that counted them cannot know. */
 static int take_back_failed(uint32_t generation, struct status *s)
 {
-	int failed = store_open_pin(generation, "chaos_assist_failed"), ret = failed < 0 ? failed : 0;
-	const unsigned int by_probe = 1U << CHAOS_GPU_OOM | 1U << CHAOS_CALL;
+	int failed = store_open_pin(generation, "chaos_assist_failed"),
+	    returns = store_open_pin(generation, "chaos_returns"),
+	    ret = failed < 0    ? failed
+		  : returns < 0 ? returns
+				: 0;
 
 	for (uint32_t i = 0; !ret && i < s->rules_count; i++) {
-		struct chaos_stats *stats = &s->rules[i].stats;
 		uint64_t count = 0;
 
-		if (!(s->rules[i].faults & by_probe))
+		if (!(s->rules[i].faults & FAULTS_BY_PROBE))
 			continue;
 		if (bpf_map_lookup_elem(failed, &i, &count))
 			ret = -errno;
-		count = count < stats->injected ? count : stats->injected;
-		stats->injected -= count;
-		stats->faults[__builtin_ctz(s->rules[i].faults)] -= count;
-		stats->skipped[CHAOS_SKIP_ASSIST] += count;
+		else
+			take_back(&s->rules[i], count);
 	}
+	if (!ret)
+		take_back_left(returns, s);
 	if (failed >= 0)
 		close(failed);
+	if (returns >= 0)
+		close(returns);
 	return ret;
 }
 

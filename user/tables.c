@@ -492,6 +492,17 @@ static int make_operations(struct tables *t, const struct rules *rules)
 	return err;
 }
 
+static int make_probed(struct tables *t, const struct rules *rules)
+{
+	struct chaos_vector v = { 0 };
+
+	for (size_t i = 0; i < rules->count; i++) {
+		if (rules->rules[i].fault.faults & FAULTS_BY_PROBE)
+			set_bit(&v, i);
+	}
+	return tables_set_number(t, &v, &t->knobs.probed);
+}
+
 /* ---- rules, budgets, spreads ------------------------------------------------------------------------------------ */
 
 static uint64_t random_seed(void)
@@ -701,7 +712,7 @@ int tables_make(const struct rules *rules, const struct target *targets, bool ob
 	}
 	t->knobs.follows = t->follows;
 	if (make_rules(t, rules, observe) || make_kinds(t, rules) || make_operations(t, rules) ||
-	    make_pids(t, targets, rules->count) || make_cgroups(t, targets, rules->count) ||
+	    make_probed(t, rules) || make_pids(t, targets, rules->count) || make_cgroups(t, targets, rules->count) ||
 	    make_users(t, targets, rules->count) || make_ports(t, rules) || make_spread(t)) {
 		ret = no_memory(err);
 		goto out;

@@ -56,6 +56,7 @@ mount_all() {
 	mount -t tmpfs tmpfs /tmp
 	chmod 1777 /tmp
 	mount -t bpf bpf /sys/fs/bpf
+	mount -t securityfs securityfs /sys/kernel/security 2>/dev/null
 	mount -t tracefs tracefs /sys/kernel/tracing
 	mount -t debugfs debugfs /sys/kernel/debug
 	mkdir -p /run/lock /run/netns

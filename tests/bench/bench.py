@@ -381,8 +381,52 @@ def measure_delay(bench):
         bench.row(f"delay of one request, {kind}, by netem on the same link", f"{theirs[kind] - usual[kind]:.1f} ms")
 
 
+def measure_calls(bench):
+    """A call of a library function: nobody's business, probed for somebody else, failed by us, failed by LD_PRELOAD."""
+    library = os.path.join(bench.tools, "libcudart-bench.so.12")
+
+    holder = os.path.join(bench.folder, "holder")  # the same program under another name
+    shutil.copy(os.path.join(bench.tools, "calls"), holder)
+
+    @contextlib.contextmanager
+    def calls(program=os.path.join(bench.tools, "calls"), preload=None):
+        program = subprocess.Popen([program, library, "cudaMalloc", "300"], stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, text=True, env={**os.environ, **({"LD_PRELOAD": preload} if preload else {})})
+        try:
+            yield program
+        finally:
+            program.communicate()
+
+    def ask(program):
+        print(file=program.stdin, flush=True)
+        ns, failed = program.stdout.readline().split()
+        return float(ns), int(failed)
+
+    def rule(who):
+        return bench.write(f"call-{who}.yaml", f"version: 1\nrules:\n  - name: oom\n    match: {{ process: {who} }}\n"
+                           "    fault: { gpu-oom: true }\n    duration: 30m")
+
+    times = {state: [] for state in ("plain", "other", "hit", "preload")}
+    for _ in range(max(3, round(5 * bench.scale))):
+        with calls() as program, calls(holder):
+            times["plain"].append(ask(program)[0])
+            for state, who in (("other", "holder"), ("hit", "calls")):
+                with bench.loaded(rule(who)):
+                    ns, failed = ask(program)
+                    if failed != (1000 if state == "hit" else 0):
+                        raise RuntimeError(f"{failed} calls in a thousand failed, {state}")
+                    times[state].append(ns)
+        with calls(preload=os.path.join(bench.tools, "libpreload.so")) as program:
+            times["preload"].append(ask(program)[0])
+    best = {state: min(values) for state, values in times.items()}
+    bench.row("a call that has a probe and is not hit: added to a plain one", f"{best['other'] - best['plain']:.0f} ns")
+    bench.row("a call that is failed", f"{best['hit']:.0f} ns")
+    bench.row("a call that is failed by LD_PRELOAD, which needs a restart", f"{best['preload']:.1f} ns")
+
+
 PARTS = {"packets": measure_packets, "programs": measure_programs, "bystander": measure_bystander,
-         "names": measure_names, "times": measure_load_and_stop, "stop": measure_last_fault, "percent": measure_percent, "delay": measure_delay}
+         "names": measure_names, "times": measure_load_and_stop, "stop": measure_last_fault, "percent": measure_percent,
+         "delay": measure_delay, "calls": measure_calls}
 
 
 def measure(options):
@@ -392,7 +436,7 @@ def measure(options):
         if status["rules"]:
             sys.exit("bench: rules are loaded on this machine; 'chaosbpf stop' ends them")
         for part, work in PARTS.items():
-            if part in (options.only or PARTS) and (part != "delay" or bench.can["delay"]):
+            if part in (options.only or PARTS) and (part != "delay" or bench.can["delay"]) and (part != "calls" or bench.can["gpu-oom"]):
                 work(bench)
         print("RESULT " + json.dumps({"kernel": bench.kernel, "where": options.where, "rows": bench.rows}), flush=True)
     finally:

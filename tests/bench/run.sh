@@ -20,13 +20,17 @@ build_tools() {
 	multiarch=$(cc -print-multiarch 2>/dev/null || true)
 	mkdir -p "$results"
 	cc -std=gnu17 -O2 -Wall -Wextra -D_GNU_SOURCE "$here/traffic.c" -o "$build/traffic"
+	cc -std=gnu17 -O2 -Wall -Wextra -D_GNU_SOURCE "$here/calls.c" -o "$build/calls" -ldl
+	cc -std=gnu17 -O2 -Wall -Wextra -fPIC -shared "$here/callee.c" -o "$build/libcudart-bench.so.12"
+	cc -std=gnu17 -O2 -Wall -Wextra -fPIC -shared -DPRELOAD "$here/callee.c" -o "$build/libpreload.so"
 	clang -target bpf -mcpu=v2 -O2 -g -Wall -Wextra ${multiarch:+-idirafter "/usr/include/$multiarch"} \
 		-c "$here/empty.bpf.c" -o "$build/empty.bpf.o"
 }
 
 # The object file has to be added by name: what is built for the virtual machine leaves objects out.
 in_guest() { # KERNEL
-	"$top/vmtest/run.sh" --kernel "$1" --timeout 1500 --add "$build/traffic" --add "$build/empty.bpf.o" --exec \
+	"$top/vmtest/run.sh" --kernel "$1" --timeout 1500 --add "$build/traffic" --add "$build/empty.bpf.o" \
+		--add "$build/calls" --add "$build/libcudart-bench.so.12" --add "$build/libpreload.so" --exec \
 		"exec python3 /chaos/tests/bench/bench.py --tools /chaos/add --scale $scale --where emulated"
 }
 

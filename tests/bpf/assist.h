@@ -14,10 +14,12 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "bpf/chaos.h"
 #include "tests/bpf/assist_shapes.h"
 #include "tests/bpf/assist_test.h"
 #include "tests/bpf/assist_test.skel.h"
@@ -56,11 +58,13 @@ struct tally {
 struct common {
 	struct tally tally;
 	_Atomic int go, end, ready;
-	_Atomic uint64_t signals; /* that handlers of victims' own have seen */
-	_Atomic int number[8];	  /* whatever a test likes to tell */
+	_Atomic uint64_t signals; /* that handlers of victims' own have seen, */
+	_Atomic uint64_t ours;	  /* and those among them that were meant for the assist */
+	_Atomic int number;	  /* whatever a test likes to tell */
 };
 
 static struct common *common;
+static int common_fd; /* for programs that victims execute */
 static struct assist_test *skel;
 static struct bpf_link *links[64];
 static struct assist assist;
@@ -82,6 +86,16 @@ static inline struct assist_test_counts counts(void)
 
 	cr_assert_eq(bpf_map_lookup_elem(bpf_map__fd(skel->maps.test_counts), &zero, &now), 0);
 	return now;
+}
+
+/* Its last sign of life; 0: it traces nobody. */
+static inline uint64_t heartbeat(void)
+{
+	uint64_t value = 1;
+	uint32_t zero = 0;
+
+	cr_assert_eq(bpf_map_lookup_elem(bpf_map__fd(skel->maps.chaos_assist), &zero, &value), 0);
+	return value;
 }
 
 static inline uint64_t failed(void)
@@ -137,6 +151,11 @@ static inline void start_assist(void)
 	ok(assist_start(&maps, &assist, &err));
 }
 
+static inline void map_common(int fd)
+{
+	common = mmap(NULL, sizeof(*common), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+}
+
 /* For a suite's .init and .fini. */
 static inline void assist_world(void)
 {
@@ -149,7 +168,9 @@ static inline void assist_world(void)
 	skel = assist_test__open_and_load();
 	if (!skel)
 		cr_skip_test("the program cannot be loaded here: %s", strerror(errno));
-	common = mmap(NULL, sizeof(*common), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	common_fd = memfd_create("assist-test", 0);
+	cr_assert_eq(ftruncate(common_fd, sizeof(*common)), 0);
+	map_common(common_fd);
 	cr_assert_neq(common, MAP_FAILED);
 	set_knobs(50, 0);
 	probe_shapes(false);

@@ -36,6 +36,7 @@ typedef struct {
 
 struct task_struct {
 	sigset_t blocked;
+	unsigned int ptrace;
 } __attribute__((preserve_access_index));
 
 static __always_inline int is_blocked(void)
@@ -46,14 +47,14 @@ static __always_inline int is_blocked(void)
 }
 
 /* Is the assist there for this process? */
-static __always_inline int is_served(struct assist_test_counts *counts, const struct assist_test_knobs *knobs)
+static __always_inline int is_served(struct assist_test_counts *counts)
 {
 	__u32 tgid = bpf_get_current_pid_tgid() >> 32, zero = 0;
 	__u64 *beat = bpf_map_lookup_elem(&chaos_assist, &zero);
+	struct task_struct *task = (void *)bpf_get_current_task();
 
-	if (knobs->flags & ASSIST_TEST_EVERYBODY)
-		return bpf_map_lookup_elem(&chaos_traced, &tgid) != NULL;
-	if (!bpf_map_lookup_elem(&chaos_traced, &tgid)) {
+	/* A thread that nobody traces would be sent the signal for nothing: the assist has just been killed. */
+	if (!bpf_map_lookup_elem(&chaos_traced, &tgid) || !BPF_CORE_READ(task, ptrace)) {
 		__sync_fetch_and_add(&counts->untraced, 1);
 		return 0;
 	}
@@ -76,7 +77,7 @@ int test_entry(struct pt_regs *ctx)
 	if (!counts || !knobs)
 		return 0;
 	__sync_fetch_and_add(&counts->calls, 1);
-	if (bpf_get_prandom_u32() % 100 >= knobs->percent || !is_served(counts, knobs))
+	if (bpf_get_prandom_u32() % 100 >= knobs->percent || !is_served(counts))
 		return 0;
 	if (!(knobs->flags & ASSIST_TEST_BLOCKED) && is_blocked()) {
 		__sync_fetch_and_add(&counts->blocked, 1);
@@ -99,5 +100,17 @@ int test_entry(struct pt_regs *ctx)
 		return 0;
 	}
 	__sync_fetch_and_add(&counts->sent, 1);
+	return 0;
+}
+
+SEC("uretprobe")
+int test_return(void *ctx)
+{
+	__u32 zero = 0;
+	struct assist_test_counts *counts = bpf_map_lookup_elem(&test_counts, &zero);
+
+	(void)ctx;
+	if (counts)
+		__sync_fetch_and_add(&counts->returns, 1);
 	return 0;
 }

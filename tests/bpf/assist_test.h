@@ -8,12 +8,10 @@
 struct assist_test_knobs {
 	__u64 value;
 	__u32 percent; /* of calls that are to return at once */
-	__u32 flags;
+	__u32 flags; /* ASSIST_TEST_ */
 };
 
-#define ASSIST_TEST_EVERYBODY 1 /* whether or not in chaos_traced, and whatever the heartbeat says */
-#define ASSIST_TEST_BLOCKED   2 /* though SIGURG is blocked */
-#define ASSIST_TEST_LATE      4 /* a signal of any kind, but no record */
+#define ASSIST_TEST_BLOCKED 1 /* decides although SIGURG is blocked */
 
 struct assist_test_counts {
 	__u64 calls;
@@ -24,6 +22,7 @@ struct assist_test_counts {
 	__u64 blocked;
 	__u64 untraced; /* not in chaos_traced */
 	__u64 silent;	/* no sign of life */
+	__u64 returns;	/* seen by a probe at the return */
 };
 
 #endif

@@ -190,6 +190,7 @@ def static_program():
     hit = chaos.status()["oom"]["injected"]
     check_equal(numbers, {"ok": 800 - hit, "failed": hit, "bodies": 800 - hit}, "what the program saw")
     check(300 <= hit <= 500, f"{hit} of 800 at 50 %")
+    place.remove_cgroup("case/static")
 
 
 @alone

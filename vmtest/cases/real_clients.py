@@ -13,7 +13,7 @@ import time
 import chaos
 import place
 import real
-from case import alone, check, check_counters, check_equal, expect, main, part, skip
+from case import alone, check, check_counters, check_equal, expect, main, part, skip, wanted_now
 from nameserver import NameServer
 from scene import NEIGHBOUR, VICTIM
 from worker import Worker
@@ -210,6 +210,16 @@ def check_attempts(fault, table):
     check_equal(dict(seen), {}, f"{fault}: attempts of others")
 
 
+def count_those_that_tried_again():
+    """Who has no timeout of its own is told by the kernel after two minutes, and tries once more when it likes to."""
+    for fault, table in (("dark", DARK), ("silent", SILENT)):
+        seen = attempts_at(fault)
+        pending = {address(fault, client) for client, wanted in table.items() if wanted is PENDING}
+        more = sum(seen.values()) - wanted_now(fault)
+        check(0 <= more <= len(pending), f"{fault}: {more} attempts later, of {len(pending)} clients that still wait")
+        expect(fault, max(0, more))
+
+
 def check_redis(before, victims):
     """What came through, as Redis itself counts it: the neighbour's two clients, this question, and those of the victim."""
     check_equal(real.redis_connections() - before, 3 + victims, "connections that Redis accepted")
@@ -244,7 +254,7 @@ def dark():
 def streams_that_are_cut():
     """Never tried again, and SDKs throw what is not an error of theirs."""
     for how, table in CUT.items():
-        check_fault(how, table, 10 if how == "cut-stall" else 60)
+        check_fault(how, table, 30 if how == "cut-stall" else 60)
         check_attempts(how, table)
 
 
@@ -264,6 +274,7 @@ def accepted_and_silent():
     check_fault("silent", SILENT, 2)
     check_attempts("silent", SILENT)
     check_redis(before, 2)
+    count_those_that_tried_again()
 
 
 def was_given_up(call):
