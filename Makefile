@@ -45,9 +45,11 @@ Q := @
 msg = @printf '  %-8s %s\n' "$(1)" "$(2)";
 endif
 
-PACKAGES := libbpf smartcols libmnl yaml-0.1 jansson sqlite3 libcurl
+PACKAGES := libbpf smartcols libmnl yaml-0.1 jansson sqlite3
+# Loaded when it is needed (user/curl_library.h): its headers are all that is built with.
+LOADED_PACKAGES := libcurl
 WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wno-missing-field-initializers
-PACKAGE_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PACKAGES) 2>/dev/null)
+PACKAGE_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PACKAGES) $(LOADED_PACKAGES) 2>/dev/null)
 PACKAGE_LIBS := $(shell $(PKG_CONFIG) --libs $(PACKAGES) 2>/dev/null)
 ALL_CFLAGS = -std=gnu17 $(WARNINGS) -D_GNU_SOURCE -DCHAOSBPF_VERSION='"$(VERSION)"' \
 	-DCHAOSBPF_DATADIR='"$(datadir)/chaosbpf"' -I. -I$(BUILD) $(PACKAGE_CFLAGS) \

@@ -131,6 +131,18 @@ int findings_resolve(struct findings *findings, int64_t id, const char *by, cons
 	return sqlite3_changes(findings->db) ? 0 : cannot_resolve(findings, id, err);
 }
 
+int findings_note(struct findings *findings, int64_t id, const char *text, struct error *err)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return findings_do(
+		findings, err,
+		"INSERT INTO timeline(run, at_ms, kind, text)"
+		" SELECT id, max(0, CAST(1000 * (? - started_s) AS INTEGER)), 'note', ? FROM runs WHERE id = ?",
+		"dti", (double)now.tv_sec + (double)now.tv_nsec / 1e9, text, id);
+}
+
 /* ---- size ---- */
 
 bool findings_kept(int64_t number, int64_t limit)

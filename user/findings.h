@@ -223,6 +223,9 @@ int findings_running(struct findings *findings, int64_t *id, struct error *err);
 /* Closes the weakness of a run. Refused when it has none or is resolved. `by`: who says so. */
 int findings_resolve(struct findings *findings, int64_t id, const char *by, const char *note, struct error *err);
 
+/* Adds a note to the timeline of a run that is over, at the present time. */
+int findings_note(struct findings *findings, int64_t id, const char *text, struct error *err);
+
 /* ---- reading ---- */
 
 struct rule_record {

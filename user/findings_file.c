@@ -170,7 +170,7 @@ static int open_database(const char *file, enum findings_mode mode, sqlite3 **db
 	/* Opening reads nothing; the first look does, and fails where WAL's companions cannot be made. */
 	if (rc == SQLITE_OK && mode == FINDINGS_READ)
 		rc = sqlite3_exec(*db, "SELECT 1 FROM sqlite_schema", NULL, NULL, NULL);
-	if (mode == FINDINGS_READ && (rc & 0xff) == SQLITE_CANTOPEN) {
+	if (mode == FINDINGS_READ && ((rc & 0xff) == SQLITE_CANTOPEN || (rc & 0xff) == SQLITE_READONLY)) {
 		sqlite3_close(*db);
 		rc = open_immutable(file, db);
 	}

@@ -63,6 +63,9 @@ void report_clock(char *buf, size_t size, double wall_s);
 /* "2m30s"; "0:00" of the axis is report_offset(). */
 void report_offset(char *buf, size_t size, uint32_t at_ms);
 
+/* Characters that no form lets through: what controls a terminal, turns the direction of text, or is none in XML. */
+bool report_forbidden(uint32_t c);
+
 /* Text of users inside HTML and XML, also in attributes: nothing of it is markup, and what XML forbids is replaced. */
 void report_markup(FILE *out, const char *text);
 

@@ -14,9 +14,9 @@ static void print(FILE *out, const char *text)
 		uint32_t c;
 		size_t len = utf8_read(text, &c);
 
-		if (!len)
+		if (!len || report_forbidden(c))
 			fputs("\xef\xbf\xbd", out);
-		else if (c < 0x20 || c == 0x7f)
+		else if (c == '\n' || c == '\t')
 			putc(' ', out);
 		else if (c == '&' || c == '<' || c == '>')
 			fputs(c == '&' ? "&amp;" : c == '<' ? "&lt;" : "&gt;", out);
@@ -43,7 +43,9 @@ static void print_hypotheses(const struct findings_run *run, FILE *out)
 		report_value(actual, sizeof(actual), hypothesis->actual, hypothesis->unit);
 		fprintf(out, "| %s | ", when_names[hypothesis->when]);
 		print(out, promise);
-		fprintf(out, " | %s | %s", actual, signs[hypothesis->outcome]);
+		fputs(" | ", out);
+		print(out, actual);
+		fprintf(out, " | %s", signs[hypothesis->outcome]);
 		if (hypothesis->detail) {
 			fputs(", ", out);
 			print(out, hypothesis->detail);

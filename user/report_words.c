@@ -81,7 +81,7 @@ void report_offset(char *buf, size_t size, uint32_t at_ms)
 		snprintf(buf, size, "%u:%02u.%u", seconds / 60, seconds % 60, at_ms % 1000 / 100);
 }
 
-static bool forbidden(uint32_t c)
+bool report_forbidden(uint32_t c)
 {
 	return (c < 0x20 && c != '\n' && c != '\t') || (c >= 0x7f && c < 0xa0) || (c >= 0x202a && c <= 0x202e) ||
 	       (c >= 0x2066 && c <= 0x2069) || (c & 0xfffe) == 0xfffe;
@@ -93,7 +93,7 @@ void report_markup(FILE *out, const char *text)
 		uint32_t c;
 		size_t len = utf8_read(text, &c);
 
-		if (!len || forbidden(c))
+		if (!len || report_forbidden(c))
 			fputs("\xef\xbf\xbd", out); /* U+FFFD */
 		else if (strchr("&<>\"'`", (int)c < 0x80 ? (int)c : 'a'))
 			fprintf(out, "&#%u;", (unsigned int)c);

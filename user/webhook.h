@@ -18,7 +18,8 @@
 /*
  * Reads `file` and the secrets it names, and begins to tell; returns at once. `file` NULL: WEBHOOK_FILE, and that it is
  * not there is no error. What became of each is written into the timeline of the run, in `database`. *child: the process
- * that does it, 0 when there is nothing to do. Call it after the roll back, with a run from findings_read().
+ * that does it, 0 when there is nothing to do. Call it after the roll back, with a run from findings_read() and no
+ * findings open: SQLite does not bear a fork with a database open, and the child opens it again.
  */
 int webhook_begin(const char *file, const struct findings_run *run, const char *database, pid_t *child,
 		  struct error *err);
