@@ -255,7 +255,11 @@ void value_words(char *buf, size_t size, double value, const char *unit)
 	if (fabs(value) >= 1000 || value == floor(value))
 		snprintf(number, sizeof(number), "%.0f", value);
 	else
-		snprintf(number, sizeof(number), fabs(value) < 10 ? "%.2f" : "%.1f", value);
+		snprintf(number, sizeof(number),
+			 fabs(value) < 10    ? "%.2f"
+			 : fabs(value) < 100 ? "%.1f"
+					     : "%.0f",
+			 value);
 	snprintf(buf, size, "%s%s%s", number, unit[0] && unit[0] != '/' ? " " : "", unit);
 }
 

@@ -186,7 +186,7 @@ static void print_times(const struct run *run)
 	value_words(degrade, sizeof(degrade), p->time_to_degrade_ms, "ms");
 	value_words(recover, sizeof(recover), p->time_to_recover_ms, "ms");
 	if (run->experiment->during.count)
-		printf("time to degrade %s, ", isnan(p->time_to_degrade_ms) ? "not known" : degrade);
+		printf("time to degrade %s, ", isnan(p->time_to_degrade_ms) ? "never" : degrade);
 	printf("time to recover %s, injected %llu\n", isnan(p->time_to_recover_ms) ? "not known" : recover,
 	       (unsigned long long)run->injected);
 	if (run->rules_count && !run->injected)

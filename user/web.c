@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "user/web.h"
 
-#include <curl/curl.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "user/curl_library.h"
 #include "user/names.h"
 
 #define MAX_HEADERS (64 * 1024)
@@ -35,6 +35,11 @@ struct call {
 
 int web_open(struct web **web, struct error *err)
 {
+	int ret = curl_library_load(err);
+
+	*web = NULL;
+	if (ret)
+		return ret;
 	*web = calloc(1, sizeof(**web));
 	if (*web && curl_global_init(CURL_GLOBAL_DEFAULT) == 0) {
 		(*web)->multi = curl_multi_init();

@@ -20,9 +20,11 @@ _chaosbpf_value() {
 	--user) mapfile -t COMPREPLY < <(compgen -u -- "$2") ;;
 	--pid) mapfile -t COMPREPLY < <(compgen -W "$(cd /proc && echo [0-9]*)" -- "$2") ;;
 	--duration | --for) _chaosbpf_words '30s 5m 1h' "$2" ;;
-	--endpoints) _chaosbpf_files "$2" ;;
+	--endpoints | --policy) _chaosbpf_files "$2" ;;
+	--environment) _chaosbpf_words 'test staging production' "$2" ;;
+	--database) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -f -- "$2") ;;
 	--to) mapfile -t COMPREPLY < <(compgen -W "$(_chaosbpf_presets)" -- "$2") ;;
-	--port | --process | --cgroup | --container | --pod | --unit | --percent | --max-hits | --max-rate | --seed | --name) COMPREPLY=() ;;
+	--port | --process | --cgroup | --container | --pod | --unit | --percent | --max-hits | --max-rate | --seed | --name | --operator) COMPREPLY=() ;;
 	*) return 1 ;;
 	esac
 }
@@ -69,13 +71,14 @@ _chaosbpf() {
 
 	case $command in
 	'')
-		_chaosbpf_words 'check load exec inject unload stop status events doctor endpoints help version --help --version' "$cur"
+		_chaosbpf_words 'check load exec inject unload stop status events doctor endpoints run help version --help --version' "$cur"
 		return
 		;;
 	check) options='--duration --endpoints' ;;
 	load) options='--observe --duration --endpoints --wait --foreground' ;;
 	exec) options='--observe --duration --endpoints --' ;;
 	endpoints) options='--endpoints' ;;
+	run) options='--dry-run --operator --environment --policy --database --endpoints' ;;
 	inject)
 		options='--to --port --protocol --pid --process --cgroup --container --pod --unit --user --side --direction --everything --include-ssh --resolver'
 		options+=' --for --percent --per --max-hits --max-rate --seed --name --endpoints --wait --observe --print'
@@ -85,14 +88,14 @@ _chaosbpf() {
 	esac
 	case $command:$cur in
 	*:-*) _chaosbpf_words "$options $every" "$cur" ;;
-	check:* | load:* | exec:*) _chaosbpf_files "$cur" ;;
+	check:* | load:* | exec:* | run:*) _chaosbpf_files "$cur" ;;
 	inject:*)
 		_chaosbpf_words 'half-open= break-after= delay= jitter= distribution= drop drop= refuse=refused refuse=timeout refuse=unreachable refuse=denied dns=nxdomain dns=servfail dns=empty dns=timeout reset accept-silence tls-stall duplicate duplicate= corrupt corrupt= reorder reorder= rate= tokens= gpu-oom gpu-oom.min-size= gpu-oom.above= gpu-oom.failures= call.library= call.function= call.returns=' "$cur"
 		[[ ${COMPREPLY[0]-} != *= ]] || compopt -o nospace 2>/dev/null
 		;;
 	endpoints:*) mapfile -t COMPREPLY < <(compgen -W "$(_chaosbpf_presets)" -- "$cur") ;;
 	unload:*) mapfile -t COMPREPLY < <(compgen -W "$(_chaosbpf_rules)" -- "$cur") ;;
-	help:*) _chaosbpf_words 'check load exec inject unload stop status events doctor endpoints help version' "$cur" ;;
+	help:*) _chaosbpf_words 'check load exec inject unload stop status events doctor endpoints run help version' "$cur" ;;
 	esac
 }
 
