@@ -12,6 +12,9 @@
 #include "user/options.h"
 #include "user/policy.h"
 #include "user/run.h"
+#include "user/webhook.h"
+
+#define WEBHOOK_SECONDS 20
 
 static const char help[] = "Usage: chaosbpf run [OPTIONS] FILE\n"
 			   "\n"
@@ -26,6 +29,8 @@ static const char help[] = "Usage: chaosbpf run [OPTIONS] FILE\n"
 			   "  --database F    where findings are kept, in place of\n"
 			   "                  /var/lib/chaosbpf/findings.db and CHAOSBPF_DATABASE\n"
 			   "  --endpoints F   your own presets, see chaosbpf endpoints\n"
+			   "  --webhooks F    who is told of a weakness, in place of\n"
+			   "                  /etc/chaosbpf/webhooks.yaml\n"
 			   "  --json          one document at the end, for programs\n"
 			   "\n"
 			   "  sudo chaosbpf run --operator ada rules/experiments/vector-db-timeout.yaml\n"
@@ -36,7 +41,7 @@ static const char help[] = "Usage: chaosbpf run [OPTIONS] FILE\n"
 
 struct asked {
 	bool dry_run;
-	const char *operator, * environment, *policy, *database, *endpoints;
+	const char *operator, * environment, *policy, *database, *endpoints, *webhooks;
 };
 
 /* ---- what `check` says of the rules, step by step ---- */
@@ -211,21 +216,51 @@ static int check_possible(const struct experiment *e, struct error *err)
 	return ret;
 }
 
+/* A weakness, or an abort because it was so bad, is told to whoever wants to know. A failure to tell changes no verdict. */
+static void tell(const struct asked *asked, const char *database, const struct run_outcome *outcome)
+{
+	struct findings_run *run = NULL;
+	struct findings *findings;
+	char word[24];
+	pid_t child;
+	struct error err;
+	int ret;
+
+	if (!outcome->id || (outcome->verdict != VERDICT_WEAKNESS && outcome->verdict != VERDICT_ABORTED))
+		return;
+	snprintf(word, sizeof(word), "%lld", (long long)outcome->id);
+	ret = findings_open(&findings, database, FINDINGS_READ, &err);
+	if (!ret) {
+		ret = findings_read(findings, word, &run, &err);
+		findings_close(findings);
+	}
+	if (!ret && run->open) {
+		ret = webhook_begin(asked->webhooks, run, database, &child, &err);
+		if (!ret)
+			webhook_wait(child, WEBHOOK_SECONDS);
+	}
+	if (ret)
+		log_note("the weakness could not be told: %s", err.text);
+	findings_run_free(run);
+}
+
 static int for_real(const struct experiment *e, const struct asked *asked)
 {
 	struct run_options options = { .operator= asked->operator, .json = options_json };
+	const char *database = findings_file(asked->database);
+	struct run_outcome outcome = { 0 };
 	struct error err;
-	int code;
 
-	if (findings_open(&options.findings, findings_file(asked->database), FINDINGS_WRITE, &err) < 0)
+	if (findings_open(&options.findings, database, FINDINGS_WRITE, &err) < 0)
 		return log_error(&err);
 	if (check_policy(e, asked, options.findings, &err) < 0 || check_running(options.findings, &err) < 0 ||
 	    check_possible(e, &err) < 0)
-		code = log_error(&err);
+		outcome.exit = log_error(&err);
 	else
-		code = run_experiment(e, &options);
+		run_experiment(e, &options, &outcome);
 	findings_close(options.findings);
-	return code;
+	tell(asked, database, &outcome);
+	return outcome.exit;
 }
 
 static int run(int argc, char **argv)

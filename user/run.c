@@ -153,7 +153,7 @@ static void loop(struct run *run)
 	}
 }
 
-int run_experiment(const struct experiment *experiment, const struct run_options *options)
+void run_experiment(const struct experiment *experiment, const struct run_options *options, struct run_outcome *outcome)
 {
 	struct run run = {
 		.experiment = experiment,
@@ -164,12 +164,12 @@ int run_experiment(const struct experiment *experiment, const struct run_options
 		.rollback_ms = NAN,
 	};
 	struct error err;
-	int code;
 
+	*outcome = (struct run_outcome){ .verdict = VERDICT_ERROR };
 	if (set_up(&run, &err) < 0) {
-		code = log_error(&err);
+		outcome->exit = log_error(&err);
 		take_down(&run);
-		return code;
+		return;
 	}
 	record_begin(&run);
 	show_begin(&run);
@@ -178,7 +178,8 @@ int run_experiment(const struct experiment *experiment, const struct run_options
 		run.rollback_ms = (double)(run.phases.rolled_back_ns - run.phases.roll_back_ns) / 1e6;
 	record_end(&run);
 	(options->json ? show_json : show_result)(&run);
-	code = run.phases.exit;
+	outcome->exit = run.phases.exit;
+	outcome->verdict = run.phases.verdict;
+	outcome->id = run.writer_failed ? 0 : run.id;
 	take_down(&run);
-	return code;
 }

@@ -15,8 +15,15 @@ struct run_options {
 	bool json;                 /* one document at the end, no progress */
 };
 
-/* Runs it to its end and prints what it found. Returns the exit code of the verdict. */
-int run_experiment(const struct experiment *experiment, const struct run_options *options);
+struct run_outcome {
+	int exit; /* enum exit_code */
+	enum verdict verdict;
+	int64_t id; /* in the findings; 0: not kept */
+};
+
+/* Runs it to its end and prints what it found. */
+void run_experiment(const struct experiment *experiment, const struct run_options *options,
+		    struct run_outcome *outcome);
 
 /* The plan with its times: for people, and as members of the object that is open. Rules are not looked up. */
 void plan_print(const struct experiment *experiment, FILE *out);

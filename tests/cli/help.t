@@ -17,6 +17,10 @@ The help needs no root, and a person who has never seen the program can begin wi
     events    print the faults that were done, one a line
     doctor    say what this kernel can do
     endpoints list the endpoints that are known by name, or explain one
+    run       run an experiment: does the service keep its promises?
+    history   list the runs of experiments; close what was found
+    report    say what a run of an experiment found
+    compare   show two runs of experiments side by side
     help      this text, or 'help COMMAND'
     version   print the version
 
@@ -28,7 +32,8 @@ The help needs no root, and a person who has never seen the program can begin wi
     sudo chaosbpf stop
 
   'chaosbpf COMMAND --help' says more. Every command takes --json and -v (what libbpf
-  says). Exit codes: 0 done, 1 failed, 2 bad usage or rules, 3 this kernel cannot.
+  says). Exit codes: 0 done, 1 failed, 2 bad usage or rules, 3 this kernel cannot,
+  4 a weakness was found, 5 aborted.
 
 Each command has its own, in two spellings:
 

@@ -20,7 +20,7 @@ _chaosbpf_value() {
 	--user) mapfile -t COMPREPLY < <(compgen -u -- "$2") ;;
 	--pid) mapfile -t COMPREPLY < <(compgen -W "$(cd /proc && echo [0-9]*)" -- "$2") ;;
 	--duration | --for) _chaosbpf_words '30s 5m 1h' "$2" ;;
-	--endpoints | --policy) _chaosbpf_files "$2" ;;
+	--endpoints | --policy | --webhooks) _chaosbpf_files "$2" ;;
 	--environment) _chaosbpf_words 'test staging production' "$2" ;;
 	--database) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -f -- "$2") ;;
 	--to) mapfile -t COMPREPLY < <(compgen -W "$(_chaosbpf_presets)" -- "$2") ;;
@@ -78,7 +78,7 @@ _chaosbpf() {
 	load) options='--observe --duration --endpoints --wait --foreground' ;;
 	exec) options='--observe --duration --endpoints --' ;;
 	endpoints) options='--endpoints' ;;
-	run) options='--dry-run --operator --environment --policy --database --endpoints' ;;
+	run) options='--dry-run --operator --environment --policy --database --endpoints --webhooks' ;;
 	inject)
 		options='--to --port --protocol --pid --process --cgroup --container --pod --unit --user --side --direction --everything --include-ssh --resolver'
 		options+=' --for --percent --per --max-hits --max-rate --seed --name --endpoints --wait --observe --print'
