@@ -23,6 +23,7 @@ struct order_message {
 struct keeper {
 	const struct experiment *experiment;
 	int fd;
+	pid_t owner; /* the run */
 	struct load *load;
 	uint32_t generation;
 };
@@ -43,7 +44,8 @@ static int end_load(struct keeper *k, struct error *err)
 
 static void load_step(struct keeper *k, size_t step)
 {
-	const struct load_options options = { .command = "run", .foreground = true };
+	/* The run is what others see: when it is gone, whatever command comes next ends what is left. */
+	const struct load_options options = { .command = "run", .foreground = true, .owner = k->owner };
 	struct holder_news news = { .news = NEWS_LOADED };
 
 	news.ret = end_load(k, &news.err);
@@ -75,7 +77,13 @@ static void serve(struct keeper *k)
 	news.news = is_ours(k) ? NEWS_OVER : NEWS_STOPPED;
 	news.ret = over < 0 ? over : 0;
 	tell(k, &news); /* first: whoever sees that nothing is armed any more can then know why */
-	end_load(k, &ignored);
+	if (news.news == NEWS_STOPPED) {
+		end_load(k, &ignored);
+		return;
+	}
+	news = (struct holder_news){ .news = NEWS_ENDED };
+	news.ret = end_load(k, &news.err);
+	tell(k, &news);
 }
 
 static _Noreturn void keeper_main(struct keeper *k, pid_t parent)
@@ -109,8 +117,8 @@ static _Noreturn void keeper_main(struct keeper *k, pid_t parent)
 
 int holder_start(struct holder *holder, const struct experiment *experiment, struct error *err)
 {
-	struct keeper keeper = { .experiment = experiment };
 	pid_t parent = getpid();
+	struct keeper keeper = { .experiment = experiment, .owner = parent };
 	int fds[2];
 
 	*holder = (struct holder){ .fd = -1 };

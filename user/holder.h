@@ -23,7 +23,7 @@ struct holder {
 enum news {
 	NEWS_LOADED,  /* or not: see `ret` */
 	NEWS_ENDED,   /* as ordered */
-	NEWS_OVER,    /* the last rule has ended by itself */
+	NEWS_OVER,    /* the last rule has ended by itself; NEWS_ENDED follows when it is taken down */
 	NEWS_STOPPED, /* somebody else has taken the load away */
 	NEWS_GONE,    /* the holder itself has died */
 };

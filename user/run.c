@@ -105,7 +105,7 @@ static void read_signals(struct run *run)
 
 static void read_counters(struct run *run, uint64_t now)
 {
-	if (!run->loaded || run->loading || now < run->look_ns)
+	if (!run->loaded || run->loading || run->over || now < run->look_ns)
 		return;
 	record_rules(run);
 	run->look_ns = now + COUNTER_NS;

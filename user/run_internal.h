@@ -46,6 +46,7 @@ struct run {
 	struct action *actions; /* one for each step */
 	bool loaded, loading;   /* rules are in force; are being loaded, or the order to end them is on its way */
 	size_t load_step;       /* whose rules */
+	bool over;              /* they have ended by themselves, and are being taken down */
 	bool load_next;         /* what is loaded is being ended to make room for load_step */
 	uint32_t generation;
 	int control_fd; /* of the word that arms; -1 */

@@ -111,6 +111,10 @@ static void on_ended(struct run *run, uint64_t now)
 	record_rules(run);
 	record_events(run);
 	forget_load(run);
+	if (run->over) {
+		run->over = false;
+		return; /* that is no answer to an order */
+	}
 	run->loading = false;
 	if (run->phases.phase == PHASE_ROLLBACK) {
 		phases_rolled_back(&run->phases, now);
@@ -133,19 +137,28 @@ static void on_lost(struct run *run, uint64_t now, const char *why)
 		phases_abort(&run->phases, true, "%s", why);
 }
 
+/* After a holder that was killed. As long as we live others take its load for ours, and leave it alone. */
+static void clean_up(struct run *run)
+{
+	struct store_record record;
+	struct stop_result result;
+	struct error ignored;
+
+	if (run->loaded && store_read_record(&record, &ignored) == 0 && record.generation == run->generation)
+		load_stop(&result, &ignored);
+	else
+		state_tidy(&ignored);
+}
+
 static void on_over(struct run *run)
 {
-	record_rules(run);
-	record_events(run);
-	forget_load(run);
+	run->over = true;
 	record_note(run, MOMENT_NOTE, "the rules have ended by themselves");
 	show_note(run, "the rules have ended by themselves, before the roll back");
 }
 
 static void on_news(struct run *run, const struct holder_news *news, uint64_t now)
 {
-	struct error ignored;
-
 	switch (news->news) {
 	case NEWS_LOADED:
 		on_loaded(run, news, now);
@@ -164,8 +177,8 @@ static void on_news(struct run *run, const struct holder_news *news, uint64_t no
 			on_lost(run, now, "the faults were ended from elsewhere, as by 'chaosbpf stop'");
 		break;
 	case NEWS_GONE:
+		clean_up(run);
 		on_lost(run, now, news->err.text);
-		state_tidy(&ignored);
 		break;
 	}
 }
@@ -183,12 +196,12 @@ void steps_watch(struct run *run, uint64_t now)
 	struct chaos_control control = { 0 };
 	uint32_t zero = 0;
 
-	if (!run->loaded || run->loading || run->control_fd < 0)
+	if (!run->loaded || run->loading || run->over || run->control_fd < 0)
 		return;
 	if (bpf_map_lookup_elem(run->control_fd, &zero, &control) == 0 && control.generation == run->generation)
 		return;
 	steps_news(run, now); /* when the rules have ended by themselves, that is known by now */
-	if (run->loaded && !run->loading)
+	if (run->loaded && !run->loading && !run->over)
 		on_lost(run, now, "the faults were ended from elsewhere, as by 'chaosbpf stop'");
 }
 

@@ -6,13 +6,13 @@
 
 The variants, each with one mistake:
 
-    good              half a second for the database, a breaker that opens after two failures, keyword search behind it;
-                      a stream without its end is asked for again, then answered from the keywords
+    good              a second for the database, a breaker that opens after two failures, keyword search behind it; a
+                      stream without its end is asked for again, then answered from what was found
     wrong-exception   expects ConnectionRefusedError alone: silence is a TimeoutError
-    long-timeout      waits 30 s for the database, longer than anybody waits for the service
-    retries           asks three times, 1.2 s each, for every question
+    long-timeout      waits 60 s for the database, longer than anybody waits for the service
+    retries           asks three times, 3 s each, for every question
     cut-stream        takes what came of a stream as the whole answer
-    lazy-breaker      a breaker that needs 20 failures, 2 s each
+    lazy-breaker      a breaker that needs 20 failures, 8 s each
 
 A whole answer ends with "END".
 """
@@ -85,9 +85,8 @@ def serve(port, answer):
 
 def stream(peer, _path):
     peer.sendall(b"HTTP/1.1 200 x\r\nConnection: close\r\n\r\n")
-    for word in range(8):
-        peer.sendall(b"data: word%d %s\n\n" % (word, b"x" * 500))
-        time.sleep(0.01)
+    for word in range(4):
+        peer.sendall(b"data: word%d %s\n\n" % (word, b"x" * 1000))
     peer.sendall(b"data: [DONE]\n\n")
 
 
@@ -108,7 +107,7 @@ class Breaker:
 
     def failed(self):
         self.failures += 1
-        self.again = time.monotonic() + 3
+        self.again = time.monotonic() + 10
 
     def worked(self):
         self.failures = 0
@@ -118,7 +117,7 @@ class Service:
     def __init__(self, variant):
         self.variant = variant
         self.breaker = Breaker(20 if variant == "lazy-breaker" else 2)
-        self.timeout = {"long-timeout": 30, "retries": 1.2, "lazy-breaker": 2}.get(variant, 0.5)
+        self.timeout = {"long-timeout": 60, "retries": 3, "lazy-breaker": 8}.get(variant, 1)
 
     def documents(self):
         if self.variant == "retries":
@@ -144,7 +143,7 @@ class Service:
             return "keywords"
 
     def words(self):
-        body = get(MODEL, 5)
+        body = get(MODEL, 10)
         if self.variant != "cut-stream" and "[DONE]" not in body:
             raise Cut
         return body.replace("[DONE]", "END")
