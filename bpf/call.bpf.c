@@ -330,8 +330,10 @@ static always bool decide_failure(struct decided *d, bool *first)
 {
 	*first = false;
 	if (d->caller->failing) {
-		if (!knobs.registers && !assist_can())
-			return false;
+		if (!knobs.registers && !assist_can()) {
+			d->caller->failing = 0;
+			return settle(d->r, d->stats, CHAOS_GPU_OOM, CHAOS_SKIP_ASSIST);
+		}
 		d->caller->failing--;
 		return true;
 	}

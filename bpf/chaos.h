@@ -344,7 +344,7 @@ struct chaos_point_stats {
  *	chaos_begun          ring buffer of __u32 tgid: processes that have begun a program and are to be traced
  *	chaos_assist_failed  array, __u64 by rule: calls for which a signal came and nothing could be done; the assist writes it
  */
-#define CHAOS_ASSIST_STALE_NS 500000000ULL
+#define CHAOS_ASSIST_STALE_NS 1000000000ULL
 #define CHAOS_MAX_RETURNS 4096
 #define CHAOS_MAX_TRACED 4096
 

@@ -34,6 +34,11 @@ void findings_leave(void)
 	nftw(place, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
+const char *findings_source(void)
+{
+	return source;
+}
+
 char *file_text(const char *file)
 {
 	FILE *in = fopen(file, "r");

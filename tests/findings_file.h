@@ -9,6 +9,9 @@
 void findings_enter(void);
 void findings_leave(void);
 
+/* The directory that the test was started in: the source tree. */
+const char *findings_source(void);
+
 /* A database of the first schema with four runs: held, weakness, aborted (resolved), without a verdict. */
 void findings_old(const char *file);
 

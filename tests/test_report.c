@@ -218,8 +218,9 @@ static int xml_check(const char *file)
 	char command[512];
 
 	snprintf(command, sizeof(command),
-		 "if command -v xmllint >/dev/null; then xmllint --noout %s; elif command -v python3 >/dev/null; then "
-		 "python3 -c 'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' %s; else exit 99; fi",
+		 "if command -v xmllint >/dev/null; then xmllint --noout %s 2>/dev/null; elif command -v python3 "
+		 ">/dev/null; then "
+		 "python3 -c 'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' %s 2>/dev/null; else exit 99; fi",
 		 file, file);
 	switch (system(command)) {
 	case 0:

@@ -83,6 +83,20 @@ Test(webhook, files_that_are_wrong)
 	}
 }
 
+/* The example is right up to the first secret, which is not there. */
+Test(webhook, the_example_is_right)
+{
+	char path[4200], *text;
+	struct webhooks *webhooks;
+	struct error err;
+
+	snprintf(path, sizeof(path), "%s/tools/ci/webhooks.yaml", findings_source());
+	text = file_text(path);
+	cr_expect_lt(webhook_file_parse("w", text, strlen(text), &webhooks, &err), 0);
+	cr_expect(strstr(err.text, "cannot open '/etc/chaosbpf/slack.url'"), "%s", err.text);
+	free(text);
+}
+
 /* A file with one webhook whose url and token are secrets. */
 static struct webhooks *load(const char *shape, const char *url)
 {

@@ -30,7 +30,7 @@ void help_print(void)
 	      "\n"
 	      "'chaosbpf COMMAND --help' says more. Every command takes --json and -v (what libbpf\n"
 	      "says). Exit codes: 0 done, 1 failed, 2 bad usage or rules, 3 this kernel cannot,\n"
-	      "4 a weakness was found, 5 aborted.\n",
+	      "4 a weakness was found, 5 an experiment was aborted.\n",
 	      stdout);
 }
 

@@ -45,45 +45,64 @@ struct request {
 
 /* ---- the list ---- */
 
-static int judge(const struct request *request, const struct findings_run *runs, size_t count)
-{
-	struct history_sums sums = history_sum(runs, count, NULL);
-	double rate = history_pass_rate(&sums);
-	uint32_t least_ppm = 0;
+/* What CI asked for, and whether it is so. */
+struct gate {
+	double pass_rate; /* NAN: no run counts */
+	struct history_sums sums;
+	uint32_t least_ppm;
+	char why[160]; /* not so, or empty */
+	const char *hint;
+};
 
-	if (request->min_pass_rate && parse_percent(request->min_pass_rate, &least_ppm))
-		return log_fail(EXIT_USAGE, "write it as 80%", "--min-pass-rate: '%s' is not a percentage",
-				request->min_pass_rate);
-	if (request->fail_on_weakness && sums.open)
-		return log_fail(EXIT_WEAKNESS, "'chaosbpf report RUN' says what; 'chaosbpf history resolve' closes it",
-				"%zu run%s an open weakness, the newest is run %lld", sums.open,
-				sums.open == 1 ? " has" : "s have", (long long)sums.newest_open);
-	if (request->min_pass_rate && isnan(rate))
-		return log_fail(EXIT_WEAKNESS, NULL, "no run has a verdict that counts, so no pass rate is reached");
-	if (request->min_pass_rate && rate * 1e4 < least_ppm - 1e-6)
-		return log_fail(EXIT_WEAKNESS, NULL, "pass rate is %.4g %%, and %.4g %% is asked", rate,
-				least_ppm / 1e4);
-	return EXIT_DONE;
+static void judge(const struct request *request, const struct findings_run *runs, size_t count, struct gate *gate)
+{
+	gate->sums = history_sum(runs, count, NULL);
+	gate->pass_rate = history_pass_rate(&gate->sums);
+	if (request->fail_on_weakness && gate->sums.open) {
+		snprintf(gate->why, sizeof(gate->why), "%zu run%s an open weakness, the newest is run %lld",
+			 gate->sums.open, gate->sums.open == 1 ? " has" : "s have", (long long)gate->sums.newest_open);
+		gate->hint = "'chaosbpf report RUN' says what; 'chaosbpf history resolve' closes it";
+	} else if (request->min_pass_rate && isnan(gate->pass_rate)) {
+		snprintf(gate->why, sizeof(gate->why), "no run has a verdict that counts, so no pass rate is reached");
+	} else if (request->min_pass_rate && gate->pass_rate * 1e4 < gate->least_ppm - 1e-6) {
+		snprintf(gate->why, sizeof(gate->why), "pass rate is %.4g %%, and %.4g %% is asked", gate->pass_rate,
+			 gate->least_ppm / 1e4);
+	}
 }
 
-static void print_history(const struct request *request, const struct findings_run *runs, size_t count)
+static void print_json(const struct request *request, const struct table *table, const struct gate *gate)
+{
+	struct json json;
+
+	json_begin(&json, stdout, false);
+	json_open_object(&json, NULL);
+	table_json(table, &json, request->summary ? "experiments" : "runs");
+	json_number(&json, "pass_rate", gate->pass_rate);
+	json_count(&json, "open", gate->sums.open);
+	if (gate->why[0])
+		json_text(&json, "failed", gate->why);
+	else
+		json_null(&json, "failed");
+	json_close_object(&json);
+	json_end(&json);
+}
+
+/* Returns the exit code. With --json the one document says all. */
+static int print_history(const struct request *request, const struct findings_run *runs, size_t count,
+			 const struct gate *gate)
 {
 	struct table *table = request->summary ? history_summary(runs, count) : history_table(runs, count);
 
-	if (options_json) {
-		struct json json;
-
-		json_begin(&json, stdout, false);
-		json_open_object(&json, NULL);
-		table_json(table, &json, request->summary ? "experiments" : "runs");
-		json_close_object(&json);
-		json_end(&json);
-	} else if (count) {
+	if (options_json)
+		print_json(request, table, gate);
+	else if (count)
 		table_print(table, stdout);
-	} else {
+	else
 		puts("no runs");
-	}
 	table_free(table);
+	if (!gate->why[0])
+		return EXIT_DONE;
+	return options_json ? EXIT_WEAKNESS : log_fail(EXIT_WEAKNESS, gate->hint, "%s", gate->why);
 }
 
 static int list(const struct request *request)
@@ -91,10 +110,14 @@ static int list(const struct request *request)
 	struct findings_filter filter = { .experiment = request->experiment };
 	struct findings_run *runs;
 	struct findings *findings;
+	struct gate gate = { 0 };
 	struct error err;
 	size_t count;
 	int rc;
 
+	if (request->min_pass_rate && parse_percent(request->min_pass_rate, &gate.least_ppm))
+		return log_fail(EXIT_USAGE, "write it as 80%", "--min-pass-rate: '%s' is not a percentage",
+				request->min_pass_rate);
 	if (request->since_ns)
 		filter.since_s = (double)time(NULL) - (double)request->since_ns / NS_PER_S;
 	if (findings_open(&findings, findings_file(request->database), FINDINGS_READ, &err) < 0)
@@ -103,8 +126,8 @@ static int list(const struct request *request)
 	findings_close(findings);
 	if (rc < 0)
 		return log_error(&err);
-	print_history(request, runs, count);
-	rc = judge(request, runs, count);
+	judge(request, runs, count, &gate);
+	rc = print_history(request, runs, count, &gate);
 	findings_runs_free(runs, count);
 	return rc;
 }

@@ -277,7 +277,7 @@ struct findings_filter {
 	int64_t id;
 };
 
-/* Newest first. Free with findings_runs_free(). */
+/* Newest first; without `text` and `json` unless one is asked for by its id. Free with findings_runs_free(). */
 int findings_list(struct findings *findings, const struct findings_filter *filter, struct findings_run **runs,
 		  size_t *count, struct error *err);
 void findings_runs_free(struct findings_run *runs, size_t count);

@@ -11,10 +11,12 @@
 #include "user/names.h"
 #include "user/rules.h"
 
-#define RUN_COLUMNS                                                                                                 \
-	"id, experiment, title, environment, operator, file, text, plan, started_s, ended_s, written_s, length_ms," \
-	" phase, verdict, reason, kernel, version, host, boot, pid, process_started, thinned, resolved_s,"          \
-	" resolved_by, resolved_note, EXISTS (SELECT 1 FROM hypotheses WHERE run = runs.id AND \"when\" = 'abort'"  \
+/* A list goes without the long ones: ?3 is the run, if one is asked for. */
+#define RUN_COLUMNS                                                                                                    \
+	"id, experiment, title, environment, operator, file, CASE WHEN ?3 THEN text END, CASE WHEN ?3 THEN plan END, " \
+	"started_s, ended_s, written_s, length_ms,"                                                                    \
+	" phase, verdict, reason, kernel, version, host, boot, pid, process_started, thinned, resolved_s,"             \
+	" resolved_by, resolved_note, EXISTS (SELECT 1 FROM hypotheses WHERE run = runs.id AND \"when\" = 'abort'"     \
 	" AND held = 0)"
 
 enum {

@@ -170,7 +170,7 @@ static void print_hypothesis(const struct hypothesis *hypothesis, FILE *out)
 	fprintf(out, "<td><span class=\"%s\">%s%s</span>", tones[hypothesis->outcome], signs[hypothesis->outcome],
 		report_outcome(hypothesis));
 	if (hypothesis->detail)
-		print(out, ", ", hypothesis->detail, "");
+		print(out, " (", hypothesis->detail, ")");
 	fputs("</td></tr>\n", out);
 }
 

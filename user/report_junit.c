@@ -67,8 +67,9 @@ static void hypothesis_case(const struct findings_run *run, const struct hypothe
 	report_promise(hypothesis, promise, sizeof(promise));
 	report_value(actual, sizeof(actual), hypothesis->actual, hypothesis->unit);
 	snprintf(name, sizeof(name), "%s: %s", when_names[hypothesis->when], promise);
-	snprintf(message, sizeof(message), "expected %s, was %s%s%s", promise, actual, hypothesis->detail ? ", " : "",
-		 hypothesis->detail ? hypothesis->detail : "");
+	snprintf(message, sizeof(message), "%s %s, was %s%s%s",
+		 hypothesis->when == WHEN_ABORT ? "the limit to abort at came up:" : "expected", promise, actual,
+		 hypothesis->detail ? ", " : "", hypothesis->detail ? hypothesis->detail : "");
 	begin_case(run, name, out);
 	if (hypothesis->outcome == OUTCOME_HELD) {
 		fputs("/>\n", out);

@@ -32,7 +32,7 @@ static void print(FILE *out, const char *text)
 
 static void print_hypotheses(const struct findings_run *run, FILE *out)
 {
-	static const char *const signs[OUTCOME_COUNT] = { "not tested", "✅ held", "❌ failed" };
+	static const char *const signs[OUTCOME_COUNT] = { "", "✅ ", "❌ " };
 
 	fputs("\n| when | expected | actual | |\n|---|---|---|---|\n", out);
 	for (size_t i = 0; i < run->hypotheses_count; i++) {
@@ -45,10 +45,11 @@ static void print_hypotheses(const struct findings_run *run, FILE *out)
 		print(out, promise);
 		fputs(" | ", out);
 		print(out, actual);
-		fprintf(out, " | %s", signs[hypothesis->outcome]);
+		fprintf(out, " | %s%s", signs[hypothesis->outcome], report_outcome(hypothesis));
 		if (hypothesis->detail) {
-			fputs(", ", out);
+			fputs(" (", out);
 			print(out, hypothesis->detail);
+			putc(')', out);
 		}
 		fputs(" |\n", out);
 	}

@@ -281,14 +281,15 @@ static void latency_chart(const struct chart *like, const char *probe, const str
 	static const char *const percentiles[] = { "p50", "p90", "p95", "p99", "max" };
 	struct chart chart = *like;
 	char measure[300];
-	double max = 1;
+	double max = 1, promised = 0;
 
 	for (size_t i = 0; i < curves->p99.count; i++)
 		max = fmax(max, curves->p99.values[i]); /* fmax() ignores NAN */
 	for (size_t i = 0; i < sizeof(percentiles) / sizeof(percentiles[0]); i++) {
 		snprintf(measure, sizeof(measure), "%s.%s", probe, percentiles[i]);
-		max = fmax(max, 1.1 * promised_max(chart.run, measure));
+		promised = fmax(promised, promised_max(chart.run, measure));
 	}
+	max = fmax(max, 1.1 * promised);
 	chart.height = 220;
 	chart.unit = "ms";
 	chart.max = round_up(max / 4) * ceil(max / round_up(max / 4));
@@ -300,7 +301,7 @@ static void latency_chart(const struct chart *like, const char *probe, const str
 	}
 	draw_curve(&chart, &curves->p99, "p99");
 	draw_curve(&chart, &curves->p50, "p50");
-	draw_legend(&chart, classes, words, 3);
+	draw_legend(&chart, classes, words, promised > 0 ? 3 : 2);
 }
 
 void report_svg_probe(const struct findings_run *run, const char *probe, FILE *out)

@@ -34,8 +34,8 @@ static void print_hypotheses(const struct findings_run *run, FILE *out)
 
 		report_promise(hypothesis, promise, sizeof(promise));
 		report_value(actual, sizeof(actual), hypothesis->actual, hypothesis->unit);
-		snprintf(result, sizeof(result), "%s%s%s", report_outcome(hypothesis), hypothesis->detail ? ", " : "",
-			 hypothesis->detail ? hypothesis->detail : "");
+		snprintf(result, sizeof(result), "%s%s%s%s", report_outcome(hypothesis), hypothesis->detail ? " (" : "",
+			 hypothesis->detail ? hypothesis->detail : "", hypothesis->detail ? ")" : "");
 		table_row(table);
 		table_text(table, WHEN, when_names[hypothesis->when]);
 		table_text(table, EXPECTED, promise);

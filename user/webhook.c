@@ -19,6 +19,7 @@
 #include "user/webhook_internal.h"
 
 #define TIMEOUT_S 15L
+#define WAIT_S    5 /* most are told within it */
 
 double webhook_pauses_s[WEBHOOK_ATTEMPTS - 1] = { 2, 10, 60 };
 
@@ -205,6 +206,28 @@ int webhook_begin(const char *file, const struct findings_run *run, const char *
 			code = error_set(err, -errno, EXIT_FAILED, "cannot start a process: %s", strerror(errno));
 	}
 	webhooks_free(webhooks);
+	return code;
+}
+
+int webhook_after(const char *database, int64_t id, struct error *err)
+{
+	struct findings_run *run = NULL;
+	struct findings *findings;
+	char word[32];
+	pid_t child;
+	int code = findings_open(&findings, database, FINDINGS_READ, err);
+
+	if (code)
+		return code;
+	snprintf(word, sizeof(word), "%lld", (long long)id);
+	code = findings_read(findings, word, &run, err);
+	findings_close(findings);
+	if (!code && run->open) {
+		code = webhook_begin(NULL, run, database, &child, err);
+		if (!code)
+			webhook_wait(child, WAIT_S);
+	}
+	findings_run_free(run);
 	return code;
 }
 

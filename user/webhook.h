@@ -25,6 +25,12 @@ int webhook_begin(const char *file, const struct findings_run *run, const char *
 		  struct error *err);
 
 /*
+ * All of it after a run, with no findings open: nothing if it has no weakness that is open, else tells of it, waits a few
+ * seconds, and leaves the rest to the child.
+ */
+int webhook_after(const char *database, int64_t run, struct error *err);
+
+/*
  * Waits at most so long for the child, then leaves it to go on alone. Where the caller's end is the end of all (a
  * container, a CI step) a child that goes on alone does not.
  */

@@ -33,7 +33,7 @@ The help needs no root, and a person who has never seen the program can begin wi
 
   'chaosbpf COMMAND --help' says more. Every command takes --json and -v (what libbpf
   says). Exit codes: 0 done, 1 failed, 2 bad usage or rules, 3 this kernel cannot,
-  4 a weakness was found, 5 aborted.
+  4 a weakness was found, 5 an experiment was aborted.
 
 Each command has its own, in two spellings:
 
@@ -179,6 +179,50 @@ Each command has its own, in two spellings:
     --json         for programs
 
   Exit code: 0 every fault can be had, 3 some cannot.
+  $ chaosbpf history --help
+  Usage: chaosbpf history [OPTIONS]
+         chaosbpf history resolve RUN --note TEXT
+         chaosbpf history prune --keep N
+
+  Lists the runs of experiments, the newest first. A weakness stays open until a
+  person resolves it, and says how. prune removes all runs but the newest N and
+  those with an open weakness.
+
+    --since T            only those that began within T (90d, 12h)
+    --experiment NAME    only that experiment
+    --summary            sums for each experiment: runs by verdict, pass rate
+    --min-pass-rate P%   fail when less of them held; skipped runs, errors and
+                         interrupted ones do not count
+    --fail-on-weakness   fail when one of them has an open weakness
+    --note TEXT          how it was resolved
+    --keep N             how many runs prune leaves
+    --database F         the findings in F; else in $CHAOSBPF_DATABASE, else in
+                         /var/lib/chaosbpf/findings.db
+    --json               for programs
+
+  Exit code: 0 done, 4 --min-pass-rate or --fail-on-weakness says so.
+  $ chaosbpf report --help
+  Usage: chaosbpf report [OPTIONS] RUN
+
+  Says what a run of an experiment found: the verdict, what was expected and what
+  came, how long degrading and recovering took, what was injected, what to improve.
+  RUN is its number, or 'last'. FILE may be "-": standard output.
+
+    --html FILE        as one page that needs no other file
+    --markdown[=FILE]  for a pull request
+    --junit[=FILE]     JUnit's XML: a test of each hypothesis
+    --database F       the findings in F; else in $CHAOSBPF_DATABASE, else in
+                       /var/lib/chaosbpf/findings.db
+    --json             everything that was kept, for programs
+  $ chaosbpf compare --help
+  Usage: chaosbpf compare [OPTIONS] RUN RUN
+
+  Shows two runs of experiments side by side: verdicts, what was promised and what
+  came, success and latency of each probe, times to degrade and to recover.
+  RUN is its number, or 'last'.
+
+    --database F   as for chaosbpf report
+    --json         for programs
   $ chaosbpf help help
   Usage: chaosbpf help [COMMAND]
 

@@ -21,6 +21,9 @@ chmod 755 "$work" "$work/bin" "$work/bin/chaosbpf"
 # Where a program in a build directory finds the presets of its source tree.
 install -D -m 644 "$here/../../rules/presets/endpoints.yaml" "$work/rules/presets/endpoints.yaml"
 chmod 755 "$work/rules" "$work/rules/presets"
+# A database of findings, as SQL: ../data/findings-1.sql for a transcript.
+install -D -m 644 "$here/../data/findings-1.sql" "$work/data/findings-1.sql"
+chmod 755 "$work/data"
 
 # Root would make commands succeed that must say no here.
 unprivileged=()

@@ -22,9 +22,11 @@ _chaosbpf_value() {
 	--duration | --for) _chaosbpf_words '30s 5m 1h' "$2" ;;
 	--endpoints | --policy | --webhooks) _chaosbpf_files "$2" ;;
 	--environment) _chaosbpf_words 'test staging production' "$2" ;;
-	--database) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -f -- "$2") ;;
+	--since) _chaosbpf_words '1d 7d 30d 90d' "$2" ;;
+	--html | --database) _filedir 2>/dev/null || mapfile -t COMPREPLY < <(compgen -f -- "$2") ;;
+	--experiment) mapfile -t COMPREPLY < <(compgen -W "$(_chaosbpf_history experiment)" -- "$2") ;;
 	--to) mapfile -t COMPREPLY < <(compgen -W "$(_chaosbpf_presets)" -- "$2") ;;
-	--port | --process | --cgroup | --container | --pod | --unit | --percent | --max-hits | --max-rate | --seed | --name | --operator) COMPREPLY=() ;;
+	--port | --process | --cgroup | --container | --pod | --unit | --percent | --max-hits | --max-rate | --seed | --name | --operator | --note | --keep | --min-pass-rate) COMPREPLY=() ;;
 	*) return 1 ;;
 	esac
 }
@@ -38,6 +40,11 @@ _chaosbpf_presets() {
 _chaosbpf_rules() {
 	[ "$(id -u)" = 0 ] || return
 	chaosbpf status --json 2>/dev/null | sed -n 's/^ *"name": "\([A-Za-z0-9._-]*\)",*$/\1/p'
+}
+
+# Numbers of runs (id) or names of experiments; for whoever may read the findings.
+_chaosbpf_history() {
+	chaosbpf history --json 2>/dev/null | sed -n "s/^ *\"$1\": \"\{0,1\}\([A-Za-z0-9._-]*\)\"\{0,1\},*\$/\1/p" | sort -u
 }
 
 _chaosbpf() {
@@ -71,7 +78,7 @@ _chaosbpf() {
 
 	case $command in
 	'')
-		_chaosbpf_words 'check load exec inject unload stop status events doctor endpoints run help version --help --version' "$cur"
+		_chaosbpf_words 'check load exec inject unload stop status events doctor endpoints run history report compare help version --help --version' "$cur"
 		return
 		;;
 	check) options='--duration --endpoints' ;;
@@ -85,6 +92,9 @@ _chaosbpf() {
 		;;
 	status) options='--watch' ;;
 	events) options='--follow' ;;
+	history) options='--since --experiment --summary --min-pass-rate --fail-on-weakness --note --keep --database' ;;
+	report) options='--html --markdown --junit --database' ;;
+	compare) options='--database' ;;
 	esac
 	case $command:$cur in
 	*:-*) _chaosbpf_words "$options $every" "$cur" ;;
@@ -94,8 +104,10 @@ _chaosbpf() {
 		[[ ${COMPREPLY[0]-} != *= ]] || compopt -o nospace 2>/dev/null
 		;;
 	endpoints:*) mapfile -t COMPREPLY < <(compgen -W "$(_chaosbpf_presets)" -- "$cur") ;;
+	history:*) _chaosbpf_words 'resolve prune' "$cur" ;;
+	report:* | compare:*) mapfile -t COMPREPLY < <(compgen -W "last $(_chaosbpf_history id)" -- "$cur") ;;
 	unload:*) mapfile -t COMPREPLY < <(compgen -W "$(_chaosbpf_rules)" -- "$cur") ;;
-	help:*) _chaosbpf_words 'check load exec inject unload stop status events doctor endpoints run help version' "$cur" ;;
+	help:*) _chaosbpf_words 'check load exec inject unload stop status events doctor endpoints run history report compare help version' "$cur" ;;
 	esac
 }
 

@@ -46,6 +46,11 @@ def teardown():
     place.remove_cgroup("case")
 
 
+def too_busy_for_the_assist(name):
+    """Without a sign of life for a second the assist is not relied on: on a machine that is so busy, calls are skipped."""
+    return chaos.status()[name]["skipped"]["assist"]
+
+
 def rule(name, fault=True, **keys):
     return chaos.rule(name, {"cgroup": f"case/{name}"}, {"gpu-oom": fault}, **keys)
 
@@ -95,9 +100,12 @@ def small_ones_succeed():
 def three_in_a_row():
     """What a caching allocator that tries again hears of."""
     results = "".join("x" if result else "." for result in victims["row"].allocate(times=600))
-    runs = [run for run in results.split(".") if run]
+    if too_busy_for_the_assist("row"):
+        expect("row", (state := chaos.status()["row"])["injected"], state["skipped"])
+        skip("the machine is too busy: calls were skipped")
+    runs = [run for run in results.rstrip("x").split(".") if run]
     check(all(len(run) % 3 == 0 for run in runs), f"runs of failures: {sorted({len(run) for run in runs})}")
-    hits = results.count("x") // 3
+    hits = -(-results.count("x") // 3)  # the last row may not be through
     check(40 <= hits <= 130, f"{hits} of about {600 / (1 / 0.2 + 2):.0f}")
     expect("row", hits, {"percent": results.count(".")})
 
