@@ -193,6 +193,22 @@ static int check_running(struct findings *findings, struct error *err)
 	return ret;
 }
 
+/* A baseline under somebody's faults would say nothing, and loading would end them. */
+static int check_nothing_loaded(struct error *err)
+{
+	struct status *status;
+	int ret = status_read(&status, err);
+
+	if (ret)
+		return ret;
+	if (status->loaded && status->ends_in_s > 0) {
+		ret = error_set(err, -EBUSY, EXIT_FAILED, "rules from %s are loaded", status->file);
+		error_hint(err, "wait for their end, or end them with 'chaosbpf stop'");
+	}
+	status_free(status);
+	return ret;
+}
+
 /* What the kernel cannot do is known before the baseline is waited for. */
 static int check_possible(const struct experiment *e, struct error *err)
 {
@@ -254,7 +270,7 @@ static int for_real(const struct experiment *e, const struct asked *asked)
 	if (findings_open(&options.findings, database, FINDINGS_WRITE, &err) < 0)
 		return log_error(&err);
 	if (check_policy(e, asked, options.findings, &err) < 0 || check_running(options.findings, &err) < 0 ||
-	    check_possible(e, &err) < 0)
+	    check_nothing_loaded(&err) < 0 || check_possible(e, &err) < 0)
 		outcome.exit = log_error(&err);
 	else
 		run_experiment(e, &options, &outcome);

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "user/log.h"
@@ -105,12 +106,20 @@ static void live_words(const struct run *run, uint64_t now, char *buf, size_t si
 		snprintf(buf + used, size - used, "  injected %llu", (unsigned long long)run->injected);
 }
 
+/* One column less than there are: a line that is full would wrap, and could not be drawn over. */
+static int columns_of_terminal(void)
+{
+	struct winsize size;
+
+	return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || size.ws_col < 20 ? 79 : size.ws_col - 1;
+}
+
 static void draw_bar(struct run *run, uint64_t now, const char *words)
 {
 	uint64_t began = run->phases.began_ns[run->phases.phase], end = phases_expected_end(&run->phases);
 	double share = end > began ? (double)(now - began) / (double)(end - began) : 0;
 	int full = share >= 1 ? BAR : (int)(share * BAR), len;
-	char bar[BAR + 1], left[64] = "";
+	char bar[BAR + 1], left[64] = "", line[700];
 
 	memset(bar, '.', BAR);
 	memset(bar, '#', (size_t)full);
@@ -118,7 +127,8 @@ static void draw_bar(struct run *run, uint64_t now, const char *words)
 	if (end > now)
 		seconds_text(left, sizeof(left), (double)((end - now + 999999999) / 1000000000));
 	wipe(run);
-	len = printf("[%s] %s %s%.120s", bar, phase_words[run->phases.phase], left, words);
+	snprintf(line, sizeof(line), "[%s] %s %s%s", bar, phase_words[run->phases.phase], left, words);
+	len = printf("%.*s", columns_of_terminal(), line);
 	run->view.drawn = len > 0 ? (size_t)len : 0;
 	fflush(stdout);
 }
