@@ -171,15 +171,21 @@ static always bool write_registers(const struct call *call, __s64 value)
 }
 #endif
 
-/* Would the assist see this thread stop? */
+/*
+ * Would the assist see this thread stop? Its sign of life is read before the clock, or it could be newer than that. A thread
+ * that nobody traces is one whose assist has died.
+ */
 static always bool assist_can(void)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();
 	__u32 zero = 0, pid = bpf_get_current_pid_tgid() >> 32;
-	__u64 *alive = bpf_map_lookup_elem(&chaos_assist, &zero);
+	__u64 *alive = bpf_map_lookup_elem(&chaos_assist, &zero), last;
 	unsigned long blocked = 0;
 
-	if (!alive || now_ns() > *alive + CHAOS_ASSIST_STALE_NS || !bpf_map_lookup_elem(&chaos_traced, &pid))
+	if (!alive || !bpf_map_lookup_elem(&chaos_traced, &pid) || !BPF_CORE_READ(task, ptrace))
+		return false;
+	last = *(volatile __u64 *)alive;
+	if (now_ns() > last + CHAOS_ASSIST_STALE_NS)
 		return false;
 	if (bpf_probe_read_kernel(&blocked, sizeof(blocked), __builtin_preserve_access_index(&task->blocked.sig[0])))
 		return false;

@@ -20,72 +20,117 @@ MAP(BPF_MAP_TYPE_HASH, chaos_held, __u32, __u64, 4096); /* gpu-oom: bytes, by pr
 MAP(BPF_MAP_TYPE_ARRAY, chaos_call_over, __u32, struct chaos_vector, 2);
 
 /* So many times is a number claimed before somebody else's progress is taken for a full budget. */
-#define CLAIM_TRIES 8
+#define CLAIM_TRIES 32
+
+#define PF_KTHREAD 0x00200000
+
+/* ---- who is calling ------------------------------------------------------------------------------------------- */
 
 /* chaosbpf itself is never hit, and what it is about to execute is not yet: `chaosbpf stop` must work whatever the rules say. */
-static always bool is_own(const struct chaos_owner *owner)
+static always bool is_own(const char *comm)
 {
 	static const char own[] = "chaosbpf";
 
 	for (unsigned int i = 0; i < sizeof(own) - 1; i++) {
-		if (owner->comm[i] != own[i])
+		if (comm[i] != own[i])
 			return false;
 	}
 	return true;
 }
 
-/* Who is calling; the name only where some rule asks for it. */
-static always void current_caller(struct chaos_owner *owner)
+/* Nor are threads of the kernel, which work for everybody, and the first process, without which there is no machine. */
+static always bool is_spared(const struct chaos_owner *owner)
 {
+	struct task_struct *task = (void *)bpf_get_current_task();
+	unsigned int flags = 0;
+
+	if (owner->pid <= 1 || is_own(owner->comm))
+		return true;
+	bpf_probe_read_kernel(&flags, sizeof(flags), __builtin_preserve_access_index(&task->flags));
+	return flags & PF_KTHREAD;
+}
+
+/* The name of the calling process, of whatever thread. Programs on functions can read it on every kernel. */
+static always void caller_comm(struct chaos_owner *owner)
+{
+	__builtin_memset(owner->comm, 0, sizeof(owner->comm));
+	if (!leader_comm(owner->comm))
+		bpf_get_current_comm(owner->comm, sizeof(owner->comm));
+	trim_comm(owner->comm);
+}
+
+/* What the look-ups said of a caller. No pointer is NULL. */
+struct call_matcher {
+	const struct chaos_vector *rules, *pid, *cgroup, *user, *comm, *over, *unloaded;
+	const struct chaos_interval *interval;
+};
+
+/* Rules of word `w` for the caller's process, cgroup and user: what most callers have none of. */
+static always __u64 caller_word(const struct call_matcher *m, __u64 w)
+{
+	return m->rules->word[w] & m->pid->word[w] & m->cgroup->word[w] & m->user->word[w];
+}
+
+static always bool is_named(const struct call_matcher *m)
+{
+	__u64 any = 0;
+
+	for (__u64 w = 0; w < CHAOS_WORDS && w < knobs.words; w++)
+		any |= caller_word(m, w & (CHAOS_WORDS - 1));
+	return any;
+}
+
+/* Does some rule of `set` name the current process? What is cheap comes first. Fills in both. */
+static always bool find_caller(__u32 set, struct chaos_owner *owner, struct call_matcher *m)
+{
+	struct chaos_cgroup_key key = {};
+	__u32 zero = 0, one = 1;
+
 	owner->cgroup_id = bpf_get_current_cgroup_id();
 	owner->netns = 0;
 	owner->pid = bpf_get_current_pid_tgid() >> 32;
 	owner->uid = (__u32)bpf_get_current_uid_gid();
-	__builtin_memset(owner->comm, 0, sizeof(owner->comm));
-	if (!knobs.caller_comm)
-		return;
-	current_comm(owner->comm);
-	trim_comm(owner->comm);
-	meet_comm(owner);
+	key.id = owner->cgroup_id;
+	m->rules = bpf_map_lookup_elem(&chaos_sets, &set);
+	m->pid = set_of(bpf_map_lookup_elem(&chaos_pids, &owner->pid), knobs.wildcard[CHAOS_DIM_PID]);
+	m->cgroup = set_of(bpf_map_lookup_elem(&chaos_cgroups, &key), knobs.wildcard[CHAOS_DIM_CGROUP]);
+	m->user = set_of(bpf_map_lookup_elem(&chaos_users, &owner->uid), knobs.wildcard[CHAOS_DIM_USER]);
+	if (!m->rules || !m->pid || !m->cgroup || !m->user || !is_named(m))
+		return false;
+	caller_comm(owner);
+	m->comm = m->rules;
+	if (knobs.caller_comm) {
+		meet_comm(owner);
+		m->comm = comm_rules(owner);
+	}
+	m->over = bpf_map_lookup_elem(&chaos_call_over, &zero);
+	m->unloaded = bpf_map_lookup_elem(&chaos_call_over, &one);
+	m->interval = interval_at(now_ns());
+	return m->comm && m->over && m->unloaded && m->interval && !is_spared(owner);
+}
+
+/* The first rule for the caller that is in force, and among these; or CHAOS_NO_RULE. */
+static always __u32 first_rule(const struct call_matcher *m, const struct chaos_vector *among)
+{
+	__u64 found = 0;
+	__u32 first = 0;
+
+	for (__u64 w = 0; w < CHAOS_WORDS && w < knobs.words && !found; w++) {
+		const __u64 at = w & (CHAOS_WORDS - 1);
+
+		found = caller_word(m, at) & m->comm->word[at] & m->interval->active.word[at] & ~m->over->word[at] &
+			~m->unloaded->word[at] & among->word[at];
+		first = w * 64;
+	}
+	return found ? first + lowest_bit(found) : CHAOS_NO_RULE;
 }
 
 /* The first rule of `set` that names the current process and is in force, or CHAOS_NO_RULE. Fills in the owner. */
 static always __u32 rule_for_call(__u32 set, struct chaos_owner *owner)
 {
-	const struct chaos_vector *rules, *pid, *cgroup, *user, *comm, *over, *unloaded;
-	const struct chaos_interval *interval;
-	struct chaos_cgroup_key key = {};
-	__u32 zero = 0, one = 1, first = 0;
-	__u64 found = 0;
+	struct call_matcher m = {};
 
-	rules = bpf_map_lookup_elem(&chaos_sets, &set);
-	interval = interval_at(now_ns());
-	if (!rules || !interval)
-		return CHAOS_NO_RULE;
-	current_caller(owner);
-	key.id = owner->cgroup_id;
-	pid = set_of(bpf_map_lookup_elem(&chaos_pids, &owner->pid), knobs.wildcard[CHAOS_DIM_PID]);
-	cgroup = set_of(bpf_map_lookup_elem(&chaos_cgroups, &key), knobs.wildcard[CHAOS_DIM_CGROUP]);
-	user = set_of(bpf_map_lookup_elem(&chaos_users, &owner->uid), knobs.wildcard[CHAOS_DIM_USER]);
-	comm = knobs.caller_comm ? comm_rules(owner) : rules;
-	over = bpf_map_lookup_elem(&chaos_call_over, &zero);
-	unloaded = bpf_map_lookup_elem(&chaos_call_over, &one);
-	if (!pid || !cgroup || !user || !comm || !over || !unloaded)
-		return CHAOS_NO_RULE;
-	for (__u64 w = 0; w < CHAOS_WORDS && w < knobs.words && !found; w++) {
-		const __u64 at = w & (CHAOS_WORDS - 1);
-
-		found = rules->word[at] & pid->word[at] & cgroup->word[at] & user->word[at] & comm->word[at] &
-			interval->active.word[at] & ~over->word[at] & ~unloaded->word[at];
-		first = w * 64;
-	}
-	if (!found)
-		return CHAOS_NO_RULE;
-	if (!knobs.caller_comm) {
-		current_comm(owner->comm);
-		trim_comm(owner->comm);
-	}
-	return is_own(owner) ? CHAOS_NO_RULE : first + lowest_bit(found);
+	return find_caller(set, owner, &m) ? first_rule(&m, m.rules) : CHAOS_NO_RULE;
 }
 
 /* ---- the budget ----------------------------------------------------------------------------------------------- */
@@ -159,7 +204,7 @@ __noinline __attribute__((weak)) int chaos_take_call(__u32 rule)
 		if (answer != CLAIMED)
 			return answer;
 	}
-	return CHAOS_SKIP_MAX_HITS;
+	return r->max_hits ? CHAOS_SKIP_MAX_HITS : CHAOS_SKIP_MAX_RATE;
 }
 
 /* What it returns is any number to the verifier: here it is one of three. */
@@ -213,7 +258,7 @@ struct call_told {
 	__s32 error;
 	__u32 operation;      /* of CHAOS_ERRNO */
 	__u64 bytes;          /* of CHAOS_GPU_OOM */
-	const char *function; /* of the others: CHAOS_FUNCTION_LEN bytes, or NULL */
+	const char *function; /* of CHAOS_ERRNO the file's name: CHAOS_FUNCTION_LEN bytes, or NULL */
 };
 
 /* As tell(), for a call. */

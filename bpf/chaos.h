@@ -62,7 +62,7 @@ enum chaos_fault {
 /* What a fault needs of the device by which a packet leaves: tc, or a queue that honours skb->tstamp. Else it is skipped. */
 #define CHAOS_FAULTS_BY_TC (1 << CHAOS_RESET | 1 << CHAOS_DUPLICATE | 1 << CHAOS_CORRUPT | 1 << CHAOS_REORDER)
 #define CHAOS_FAULTS_AT_ARRIVAL (1 << CHAOS_RESET | 1 << CHAOS_CORRUPT | 1 << CHAOS_BREAK_AFTER)
-#define CHAOS_FAULTS_BY_FQ (1 << CHAOS_DELAY | 1 << CHAOS_REORDER | CHAOS_PACING)
+#define CHAOS_FAULTS_BY_FQ (1 << CHAOS_DELAY | 1 << CHAOS_REORDER) /* and CHAOS_PACING of what leaves */
 
 /* What becomes of a question for a name. */
 enum chaos_dns {
@@ -158,6 +158,7 @@ enum chaos_rule_flag {
 	CHAOS_RULE_DROP_ALL = 2,    /* `drop: true`: the connection goes silent, decided once for it */
 	CHAOS_RULE_INCLUDE_SSH = 4, /* SSH connections are not spared */
 	CHAOS_RULE_LASTS = 8,	    /* max-hits ends no fault that is under way: the rule stays, and hits no more */
+	CHAOS_RULE_PATH = 16,	    /* errno: of files of some path only */
 };
 
 /* A value that moves in a straight line to `to` while the rule lasts, and stays there. See bpf/ramp.h. */
@@ -340,7 +341,7 @@ struct chaos_point_stats {
  *	chaos_traced         hash, __u32 tgid to __u32 1: processes whose threads are all traced; of others nothing is to be asked,
  *	                     nor of a thread whose task_struct.ptrace is 0: the assist is dead
  *	chaos_assist         array, [0] is __u64: CLOCK_BOOTTIME of the assist's last sign of life; 0 while it traces nobody.
- *	                     Nothing is to be asked of it when that is older than CHAOS_ASSIST_STALE_NS.
+ *	                     Nothing is to be asked of it when that is older than CHAOS_ASSIST_STALE_NS (read it before the clock).
  *	chaos_begun          ring buffer of __u32 tgid: processes that have begun a program and are to be traced
  *	chaos_assist_failed  array, __u64 by rule: calls for which a signal came and nothing could be done; the assist writes it
  */
@@ -454,6 +455,38 @@ struct chaos_learned {
 };
 
 /*
+ * Paths of rules are a tree that the kernel goes down from the root, part by part. A trie leads from (node, name) to what
+ * is known there: an exact name ends with a NUL, the beginning of one (`model*`) does not, and the longest that fits holds.
+ *
+ *	/models/llama*    (root, "models\0") to node 2, then (2, "llama")
+ *	/models/\**       (root, "models\0"), whose `below` has the rule
+ */
+#define CHAOS_PART_LEN 252 /* characters of a name and its NUL: of longer names, so many count */
+#define CHAOS_MAX_PARTS 32 /* of a rule's path */
+#define CHAOS_PART_ROOT 1  /* node */
+struct chaos_part_key {
+	__u32 prefix_len; /* bits of node and name */
+	__u32 node;
+	__u8 name[CHAOS_PART_LEN];
+};
+struct chaos_part {
+	__u32 node;  /* from where it goes on; 0: no rule knows more of it */
+	__u32 ends;  /* set of rules for the path that ends here */
+	__u32 below; /* and for those that go on, whatever follows */
+};
+
+/* A path on its way from the file up and down again: names are kept as pointers, the topmost ones when there are too many. */
+#define CHAOS_WALK_PARTS 64
+struct chaos_walk {
+	__u64 dentry[CHAOS_WALK_PARTS]; /* [0] is the file */
+	__u32 count;
+	__u32 whole;			/* 1: it leads up to a root */
+	struct chaos_part_key key;
+};
+#define CHAOS_WALK_MKDIR CHAOS_OPERATION_COUNT
+#define CHAOS_WALKS (CHAOS_OPERATION_COUNT + 1)
+
+/*
  * Patterns of `process` that hold a `*` are matched all at once, bit-parallel: each has CHAOS_PATTERN_STATES bits in
  * a lane of its own, four lanes to a word. See comm_patterns() in bpf/match.h.
  */
@@ -532,8 +565,14 @@ struct chaos_sock {
 	__u16 name;		   /* that the client asked for, once its first payload has left: see CHAOS_NAME_OPEN */
 	__u8 in_hello;		   /* its ClientHello began in an earlier segment than the one that settles its name */
 	__u8 cut_line;
-	__u8 pad[2];
+	__u8 arrive_synced;	   /* arrive_record is valid */
+	__u8 pad[1];
 	__u32 cut_acked;	   /* what the client has said that it has got */
+
+	/* TCP, CHAOS_PACING of packets that arrive; outlives the verdict, as do packets that wait in the ifb. */
+	__u64 arrive_until_mono_ns; /* when the last of them goes on; 0: none ever came */
+	__u32 arrive_next;	   /* one beyond the highest byte that has come without a gap */
+	__u32 arrive_record;	   /* TLS: where the next record begins */
 };
 
 /* What the payload of a connection looks like: decides what begins a request. */
@@ -608,7 +647,7 @@ struct chaos_event {
 			__u8 peer[16]; /* the other end */
 			__u8 local[16];
 		};
-		char function[CHAOS_FUNCTION_LEN]; /* CHAOS_GPU_OOM, CHAOS_CALL */
+		char function[CHAOS_FUNCTION_LEN]; /* CHAOS_GPU_OOM, CHAOS_CALL; of CHAOS_ERRNO: the file's name */
 	};
 	__u16 peer_port;
 	__u16 local_port;
@@ -636,6 +675,11 @@ enum chaos_device_flag {
 	CHAOS_DEVICE_INGRESS = 2, /* our tc program runs when a packet arrives */
 	CHAOS_DEVICE_FQ = 4,	  /* its queue honours skb->tstamp */
 	CHAOS_DEVICE_SEEN = 8,	  /* looked at: what it has no flag for, it will not get */
+	CHAOS_DEVICE_IFB = 16,	  /* what arrives can wait in an ifb of ours, with an fq that honours skb->tstamp */
+};
+struct chaos_device {
+	__u32 flags; /* a set of enum chaos_device_flag */
+	__u32 ifb;   /* with CHAOS_DEVICE_IFB: its index */
 };
 
 /*
@@ -659,6 +703,9 @@ struct chaos_knobs {
 	__u32 losses;	    /* all models of loss of all rules, a set of 1 << enum chaos_loss */
 	__u32 follows;      /* 1: rules' cgroups may come later: a connection that no rule names may be named then */
 	__u32 chunks;	    /* 1: some rule counts the chunks of streams */
+	__u32 paces_arriving; /* 1: some rule slows what arrives */
+	__u32 ifb_redirect; /* 1: bpf_redirect() reaches an ifb; 0: a second filter redirects there, see chaos_tc_pick */
+	__u32 set_tstamp;   /* 1: bpf_skb_set_tstamp exists; 0: skb->tstamp is written, and cleared at the socket */
 	__u32 ramps;	    /* 1: some rule has a value that moves */
 	__u32 set_retval;   /* 1: bpf_set_retval exists; 0: connections are refused by a rewritten destination */
 	__u32 leader_comm;  /* 1: the name of the thread group's leader can be read; 0: that of the thread */
@@ -671,6 +718,9 @@ struct chaos_knobs {
 	__u32 resolver;			    /* the set of rules that count the questions of the machine's resolvers, too */
 	__u32 resolvers;		    /* 1: there are such */
 	__u32 operations[CHAOS_OPERATION_COUNT]; /* sets: the rules for an operation */
+	__u32 paths;			    /* 1: some rule names the path of a file */
+	__u32 pathless;			    /* the set of rules that do not */
+	__u32 below_root;		    /* the set of rules for every file there is */
 	__u32 probed;			    /* the set of rules with probes */
 	__u32 caller_comm;		    /* 1: some rule for calls names a process */
 	__u32 registers;		    /* 1: a program on a function may write registers; 0: an assist does it */
@@ -688,10 +738,12 @@ _Static_assert(sizeof(struct chaos_interval) == 136, "chaos_interval");
 _Static_assert(sizeof(struct chaos_return) == 48, "chaos_return");
 _Static_assert(sizeof(struct chaos_verdict) == 72, "chaos_verdict");
 _Static_assert(CHAOS_NETWORK_FAULT_COUNT <= 16, "chaos_verdict.decided");
-_Static_assert(sizeof(struct chaos_sock) == 192, "chaos_sock");
+_Static_assert(sizeof(struct chaos_sock) == 208, "chaos_sock");
 _Static_assert(sizeof(struct chaos_flow_key) == 32, "chaos_flow_key");
 _Static_assert(sizeof(struct chaos_name_key) == 260, "chaos_name_key");
 _Static_assert(sizeof(struct chaos_learned_key) == 20, "chaos_learned_key");
 _Static_assert(sizeof(struct chaos_learned) == 16, "chaos_learned");
+_Static_assert(sizeof(struct chaos_part_key) == 260, "chaos_part_key");
+_Static_assert(sizeof(struct chaos_part) == 12, "chaos_part");
 
 #endif

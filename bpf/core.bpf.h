@@ -69,7 +69,7 @@ MAP(BPF_MAP_TYPE_ARRAY, chaos_name_sets, __u32, __u32, CHAOS_MAX_NAMES);  /* by 
 MAP(BPF_MAP_TYPE_HASH, chaos_resolved, __u8[16], __u32, CHAOS_MAX_NAMES); /* addresses of names, at load */
 MAP(BPF_MAP_TYPE_LRU_HASH, chaos_learned, struct chaos_learned_key, struct chaos_learned, 32768);
 
-MAP(BPF_MAP_TYPE_HASH, chaos_devices, struct chaos_device_key, __u32, 16384);
+MAP(BPF_MAP_TYPE_HASH, chaos_devices, struct chaos_device_key, struct chaos_device, 16384);
 MAP(BPF_MAP_TYPE_HASH, chaos_netns, __u64, __u32, 4096); /* prepared, or reported */
 MAP(BPF_MAP_TYPE_LRU_HASH, chaos_flows, struct chaos_flow_key, struct chaos_verdict, 16384);
 struct {

@@ -3,12 +3,13 @@
  * What has to be done to a packet at a device (tc): lose it below the socket, turn it into a reset, damage it, or send a
  * copy that may wait. Nothing is decided here for packets that leave: the socket hook has marked them. For packets that
  * arrive `reset`, `corrupt` and `break-after` are decided here, since tc runs before the socket hook and a packet cannot be
- * changed there; so are answers of DNS that dns.bpf.c waits for.
+ * changed there; so are answers of DNS that dns.bpf.c waits for, and `rate` and `tokens`, since it cannot be held there.
  *
  * Every packet that is not ours goes on to whatever else is attached (TC_ACT_UNSPEC ends no chain).
  */
 #include "bpf/break.bpf.h"
 #include "bpf/damage.bpf.h"
+#include "bpf/ifb.bpf.h"
 
 /* No device has this index: a packet redirected there is freed, and its sender told that it left. */
 #define NOWHERE 0x7fffffff
@@ -282,7 +283,7 @@ int chaos_tc_out(struct __sk_buff *skb)
 	}
 }
 
-/* ---- arriving: reset, corrupt ----------------------------------------------------------------------------------- */
+/* ---- arriving: reset, corrupt, break-after, rate, tokens -------------------------------------------------------- */
 
 static always struct bpf_sock *find_socket(struct __sk_buff *skb, const struct packet *p)
 {
@@ -367,12 +368,33 @@ static always bool corrupts_arriving(const struct chaos_sock *s, const struct fl
 	return touches(r, CHAOS_CORRUPT, s->side, false) && damages(&d, f, s, &s->verdict, r, stats, true);
 }
 
-/*
- * What is to be done to a packet with payload, or one that ends the stream, which arrives at a socket: 0, MARK_RESET,
- * MARK_CORRUPT or MARK_CUT.
- */
-static always __u32 decide_arriving(struct __sk_buff *skb, struct chaos_sock *s, const struct packet *p,
+/* What becomes of a packet that arrives: first something is done to it, then it may wait. */
+struct arrival {
+	__u32 todo; /* 0, MARK_RESET, MARK_CORRUPT or MARK_CUT */
+	__u32 ifb;  /* where it waits, 0: nowhere */
+	__u64 until_mono_ns;
+	struct cut cut;
+};
+
+/* What is to be done to a packet with payload, or one that ends the stream. */
+static always __u32 change_arriving(struct __sk_buff *skb, struct chaos_sock *s, const struct flow *f,
+				    const struct packet *p, const struct chaos_rule *r, struct chaos_stats *stats,
 				    struct cut *cut)
+{
+	if (cuts(skb, f, p, s, &s->verdict, r, stats)) {
+		cut->at = s->verdict.cut & CUT_DONE ? s->cut_at : p->seq;
+		cut->how = s->verdict.cut & CUT_DONE ? r->break_how : CHAOS_BREAK_STALL;
+		return MARK_CUT;
+	}
+	if (!p->payload)
+		return 0;
+	if (resets_arriving(s, f, r, stats))
+		return MARK_RESET;
+	return corrupts_arriving(s, f, r, stats) ? MARK_CORRUPT : 0;
+}
+
+static always void decide_arriving(struct __sk_buff *skb, struct bpf_sock *sk, struct chaos_sock *s,
+				   const struct packet *p, struct arrival *a)
 {
 	const struct chaos_rule *r;
 	struct chaos_stats *stats;
@@ -380,18 +402,41 @@ static always __u32 decide_arriving(struct __sk_buff *skb, struct chaos_sock *s,
 
 	r = rule_arriving(s, p, &f);
 	stats = stats_of(s->verdict.rule);
-	if (!r || !stats)
-		return 0;
-	if (cuts(skb, &f, p, s, &s->verdict, r, stats)) {
-		cut->at = s->verdict.cut & CUT_DONE ? s->cut_at : p->seq;
-		cut->how = s->verdict.cut & CUT_DONE ? r->break_how : CHAOS_BREAK_STALL;
-		return MARK_CUT;
+	if (r && stats && knobs.faults & CHAOS_FAULTS_AT_ARRIVAL && !(p->tcp_flags & TCP_RST))
+		a->todo = change_arriving(skb, s, &f, p, r, stats, &a->cut);
+	if (!knobs.paces_arriving)
+		return;
+	a->ifb = ifb_of(&s->owner, skb->ifindex);
+	a->until_mono_ns = pace_arriving(skb, &f, p, s, sk, r, stats, a->ifb != 0);
+	if (!a->until_mono_ns)
+		a->ifb = 0;
+}
+
+/* Does the change; false: the packet is to be lost. */
+static always bool change(struct __sk_buff *skb, const struct packet *p, const struct arrival *a)
+{
+	__s32 network = network_offset(skb);
+
+	if (knobs.faults & 1 << CHAOS_BREAK_AFTER && a->todo == MARK_CUT)
+		return network >= 0 && cut_short(skb, network, p, &a->cut);
+	if (a->todo == MARK_CORRUPT) {
+		if (network >= 0)
+			corrupt_payload(skb, network, p);
+		return true;
 	}
-	if (!p->payload)
-		return 0;
-	if (resets_arriving(s, &f, r, stats))
-		return MARK_RESET;
-	return corrupts_arriving(s, &f, r, stats) ? MARK_CORRUPT : 0;
+	return network >= 0 && set_reset_flags(skb, network + p->transport);
+}
+
+/* Can anything be done to such a packet? */
+static always bool is_looked_at(const struct packet *p)
+{
+	if (p->protocol != CHAOS_TCP || p->tcp_flags & TCP_SYN)
+		return false;
+	if (knobs.paces_arriving && p->tcp_flags & (TCP_FIN | TCP_RST))
+		return true;
+	if (p->tcp_flags & TCP_RST || !(knobs.paces_arriving || knobs.faults & CHAOS_FAULTS_AT_ARRIVAL))
+		return false;
+	return p->payload || (knobs.faults & 1 << CHAOS_BREAK_AFTER && p->tcp_flags & TCP_FIN);
 }
 
 /* Does some rule name a port of this packet? Finding the socket costs far more than asking first. */
@@ -407,17 +452,13 @@ static always int arriving(struct __sk_buff *skb)
 	struct chaos_sock *s;
 	struct packet p = {};
 	struct bpf_sock *sk, *full;
-	struct cut cut = {};
-	__u32 todo = 0;
-	__s32 network;
+	struct arrival a = {};
 
 	if (!parse(skb, &p, ETH_HLEN))
 		return TC_ACT_UNSPEC;
 	if (knobs.faults & 1 << CHAOS_DNS && p.source_port == DNS_PORT && p.payload)
 		change_answers(skb, &p);
-	if (!(knobs.faults & CHAOS_FAULTS_AT_ARRIVAL) || p.protocol != CHAOS_TCP || p.tcp_flags & (TCP_RST | TCP_SYN))
-		return TC_ACT_UNSPEC;
-	if (!p.payload && !(knobs.faults & 1 << CHAOS_BREAK_AFTER && p.tcp_flags & TCP_FIN))
+	if (!is_looked_at(&p))
 		return TC_ACT_UNSPEC;
 	if (knobs.arriving_ports && !names_port(p.source_port) && !names_port(p.destination_port))
 		return TC_ACT_UNSPEC;
@@ -427,26 +468,18 @@ static always int arriving(struct __sk_buff *skb)
 	full = bpf_sk_fullsock(sk);
 	s = full && full->state != BPF_TCP_LISTEN ? bpf_sk_storage_get(&chaos_sock, full, NULL, 0) : NULL;
 	if (s)
-		todo = decide_arriving(skb, s, &p, &cut);
+		decide_arriving(skb, full, s, &p, &a);
 	bpf_sk_release(sk);
-	if (!todo)
-		return TC_ACT_UNSPEC;
-	network = network_offset(skb);
-	if (knobs.faults & 1 << CHAOS_BREAK_AFTER && todo == MARK_CUT)
-		return network >= 0 && cut_short(skb, network, &p, &cut) ? TC_ACT_UNSPEC : bpf_redirect(NOWHERE, 0);
-	if (todo == MARK_CORRUPT) {
-		if (network >= 0)
-			corrupt_payload(skb, network, &p);
-		return TC_ACT_UNSPEC;
-	}
-	if (network < 0 || !set_reset_flags(skb, network + p.transport))
+	if (a.todo && !change(skb, &p, &a))
 		return bpf_redirect(NOWHERE, 0);
-	return TC_ACT_UNSPEC;
+	return knobs.paces_arriving && a.ifb ? wait_in_ifb(skb, a.ifb, a.until_mono_ns) : TC_ACT_UNSPEC;
 }
 
 SEC("tc")
 int chaos_tc_in(struct __sk_buff *skb)
 {
+	if (knobs.paces_arriving && !knobs.ifb_redirect)
+		skb->cb[0] = 0; /* whatever others have left there is no word to chaos_tc_pick */
 	if (!armed())
 		return TC_ACT_UNSPEC;
 	return arriving(skb);

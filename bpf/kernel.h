@@ -29,6 +29,7 @@
 #define LOOPBACK_IFINDEX 1    /* in every network namespace */
 #define TC_ACT_UNSPEC    (-1) /* let the rest of the chain run; also TCX_NEXT */
 #define TC_PRIO_CONTROL  7
+#define DELIVERY_MONO    1 /* bpf_skb_set_tstamp: the time at which to go on, not when it was received */
 
 struct sock;
 
@@ -46,10 +47,56 @@ typedef struct {
 	unsigned long sig[1];
 } sigset_t;
 
+struct dentry;
+
+struct vfsmount {
+	struct dentry *mnt_root;
+};
+
+struct path {
+	struct vfsmount *mnt;
+	struct dentry *dentry;
+};
+
+struct qstr {
+	const unsigned char *name;
+};
+
+struct dentry {
+	struct dentry *d_parent;
+	struct qstr d_name;
+};
+
+struct mount {
+	struct mount *mnt_parent;
+	struct dentry *mnt_mountpoint;
+	struct vfsmount mnt;
+	void *mnt_ns;
+};
+
+struct file {
+	unsigned int f_flags;
+	unsigned int f_mode;
+	struct path f_path;
+};
+
+struct linux_binprm {
+	struct file *file;
+	const char *filename;
+	const char *interp;
+};
+
+struct fs_struct {
+	struct path root;
+};
+
 struct task_struct {
 	sigset_t blocked;
+	unsigned int ptrace;
 	int pid;
 	int tgid;
+	unsigned int flags;
+	struct fs_struct *fs;
 	struct task_struct *group_leader;
 	struct signal_struct *signal;
 	char comm[16];

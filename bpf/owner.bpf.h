@@ -6,19 +6,22 @@
 #include "bpf/core.bpf.h"
 
 /*
- * The name of the process, not of the thread: run-times name their threads at will, people look at `ps`. Kernels that
- * do not offer the current task to cgroup hooks give the thread's.
+ * The name of the process, not of the thread: run-times name their threads at will, people look at `ps`. Not every
+ * kernel offers the current task to cgroup hooks.
  */
+static always bool leader_comm(char *comm)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+	struct task_struct *leader = NULL;
+
+	bpf_probe_read_kernel(&leader, sizeof(leader), __builtin_preserve_access_index(&task->group_leader));
+	return bpf_probe_read_kernel(comm, CHAOS_COMM_LEN, __builtin_preserve_access_index(&leader->comm)) == 0;
+}
+
 static always void current_comm(char *comm)
 {
-	if (knobs.leader_comm) {
-		struct task_struct *task = (void *)bpf_get_current_task();
-		struct task_struct *leader = NULL;
-
-		bpf_probe_read_kernel(&leader, sizeof(leader), __builtin_preserve_access_index(&task->group_leader));
-		if (bpf_probe_read_kernel(comm, CHAOS_COMM_LEN, __builtin_preserve_access_index(&leader->comm)) == 0)
-			return;
-	}
+	if (knobs.leader_comm && leader_comm(comm))
+		return;
 	bpf_get_current_comm(comm, CHAOS_COMM_LEN);
 }
 

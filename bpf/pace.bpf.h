@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A connection that is slow all along: what leaves is stamped with the time at which it would leave a slow line, and fq
+ * A connection that is slow all along: each packet is stamped with the time at which it would leave a slow line, and fq
  * holds it until then.
  *
  *	rate      a packet leaves when its last byte is through
  *	tokens    a packet leaves when the last event of a stream that begins in it is due
  *
- * Decided once for a connection. TCP goes on sending as on a slow line: it sees its packets wait in the host's queue, sends
- * no more than a few at a time, and takes none for lost.
+ * Decided once for a connection. What leaves waits on its own device: TCP sees its packets wait in the host's queue, sends
+ * no more than a few at a time, and takes none for lost. What arrives waits in an ifb, see ifb.bpf.h.
  */
 #ifndef PACE_BPF_H
 #define PACE_BPF_H
@@ -68,46 +68,48 @@ __noinline __attribute__((weak)) int chaos_count_events(struct __sk_buff *skb, _
 	return c.events ? c.events : 1;
 }
 
-/* What a packet has on the line: large segments are cut there, each with headers of its own. */
-static always __u64 wire_bytes(const struct __sk_buff *skb, const struct packet *p)
+/* What so much payload of a packet has on the line: large segments are cut there, each with headers of its own. */
+static always __u64 wire_bytes(const struct __sk_buff *skb, const struct packet *p, __u32 payload)
 {
 	const __u32 segments = skb->gso_segs;
 
-	return skb->len + (segments > 1 ? (segments - 1) * (__u64)p->payload_offset : 0);
+	return payload + (segments > 1 ? segments : 1) * (__u64)p->payload_offset;
 }
 
-/* Has this connection been chosen for `fault`? Decides at its first payload. */
+/* Has this connection been chosen for `fault`? Decides at its first payload. Tokens are what a server says. */
 static always bool is_paced(struct chaos_sock *s, struct chaos_verdict *v, const struct chaos_rule *r,
-			    const struct flow *f, const struct packet *p, __u32 fault, bool possible)
+			    const struct flow *f, const struct packet *p, __u32 fault, bool leaves, bool possible)
 {
-	if (!touches(r, fault, s->side, true))
+	if (!touches(r, fault, s->side, leaves))
+		return false;
+	if (fault == CHAOS_TOKENS && direction(s->side, leaves) != CHAOS_RESPONSE)
 		return false;
 	if (v->inject & 1 << fault)
 		return true;
 	return p->payload && decide_once(s, v, f, fault, possible);
 }
 
-/* When this packet leaves; the line is taken until then, and for `rest_ns` more. */
-static always __u64 take_line(struct chaos_sock *s, struct chaos_verdict *v, __u64 earliest, __u64 cost_ns,
-			      __u64 rest_ns)
+/* When this packet leaves; the line is taken (`until_mono_ns`) until then, and for `rest_ns` more. */
+static always __u64 take_line(struct chaos_sock *s, __u64 *until_mono_ns, __u64 earliest, __u64 cost_ns, __u64 rest_ns)
 {
 	const __u64 latest = bpf_ktime_get_ns() + CHAOS_MAX_DELAY_NS; /* beyond it fq would lose the packet */
 	__u64 at;
 
 	bpf_spin_lock(&s->lock);
-	at = (v->pace_until_mono_ns > earliest ? v->pace_until_mono_ns : earliest) + cost_ns;
+	at = (*until_mono_ns > earliest ? *until_mono_ns : earliest) + cost_ns;
 	if (at > latest)
 		at = latest;
-	v->pace_until_mono_ns = at + rest_ns;
+	*until_mono_ns = at + rest_ns;
 	bpf_spin_unlock(&s->lock);
 	return at;
 }
 
+/* What leaves. */
 static always void pace(struct __sk_buff *skb, const struct flow *f, const struct packet *p, struct chaos_sock *s,
 			struct chaos_verdict *v, const struct chaos_rule *r, struct chaos_stats *stats, bool possible)
 {
-	bool rate = is_paced(s, v, r, f, p, CHAOS_RATE, possible),
-	     tokens = is_paced(s, v, r, f, p, CHAOS_TOKENS, possible);
+	bool rate = is_paced(s, v, r, f, p, CHAOS_RATE, true, possible),
+	     tokens = is_paced(s, v, r, f, p, CHAOS_TOKENS, true, possible);
 	__u64 now = bpf_ktime_get_ns(), cost = 0, rest = 0, at;
 
 	if (!rate && !tokens)
@@ -118,12 +120,12 @@ static always void pace(struct __sk_buff *skb, const struct flow *f, const struc
 		return;
 	}
 	if (rate && r->rate_bytes)
-		cost = wire_bytes(skb, p) * SECOND_NS / r->rate_bytes;
+		cost = wire_bytes(skb, p, p->payload) * SECOND_NS / r->rate_bytes;
 	if (tokens && p->payload) {
 		cost += r->token_ns * (__u32)(chaos_count_events(skb, p->payload_offset, p->payload) - 1);
 		rest = r->token_ns;
 	}
-	at = take_line(s, v, skb->tstamp > now ? skb->tstamp : now, cost, rest);
+	at = take_line(s, &v->pace_until_mono_ns, skb->tstamp > now ? skb->tstamp : now, cost, rest);
 	if (at > now)
 		count(&stats->packets);
 	if (at > skb->tstamp)

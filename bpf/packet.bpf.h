@@ -316,21 +316,35 @@ static always __u8 direction(__u8 side, bool leaving)
 	return (side == CHAOS_SIDE_SERVER) == leaving ? CHAOS_RESPONSE : CHAOS_REQUEST;
 }
 
+static always const struct chaos_device *device_of(const struct chaos_owner *owner, __u32 ifindex)
+{
+	struct chaos_device_key key = { .netns = owner->netns, .ifindex = ifindex };
+
+	return bpf_map_lookup_elem(&chaos_devices, &key);
+}
+
 /* What the device by which a packet leaves is prepared with: a set of enum chaos_device_flag. */
 static always __u32 device_flags(const struct chaos_owner *owner, __u32 ifindex)
 {
-	struct chaos_device_key key = { .netns = owner->netns, .ifindex = ifindex };
-	__u32 *flags = bpf_map_lookup_elem(&chaos_devices, &key);
+	const struct chaos_device *device = device_of(owner, ifindex);
 
-	return flags ? *flags : 0;
+	return device ? device->flags : 0;
+}
+
+/* The ifb in which packets may wait that arrive by this device; 0: none. */
+static always __u32 ifb_of(const struct chaos_owner *owner, __u32 ifindex)
+{
+	const struct chaos_device *device = device_of(owner, ifindex);
+
+	return device && device->flags & CHAOS_DEVICE_IFB ? device->ifb : 0;
 }
 
 /* A fault wants a device that nobody has looked at yet: whoever reads events will. Told once. */
 static always void report_device(const struct chaos_owner *owner, __u32 ifindex)
 {
 	struct chaos_device_key key = { .netns = owner->netns, .ifindex = ifindex };
+	struct chaos_device none = {};
 	struct chaos_event *e;
-	__u32 none = 0;
 
 	if (bpf_map_update_elem(&chaos_devices, &key, &none, BPF_NOEXIST))
 		return;

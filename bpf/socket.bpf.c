@@ -9,7 +9,8 @@
  *	drop, and the kinds of silence     leaving: marked, tc loses it; arriving: never reaches the socket
  *	reset                              leaving: marked, tc answers it; arriving: device.bpf.c has seen it before us
  *	corrupt, duplicate, reorder        leaving: marked, tc does it
- *	rate, tokens                       leaving: each packet is stamped behind the one before, fq holds it
+ *	rate, tokens                       leaving: each packet is stamped behind the one before, fq holds it; arriving:
+ *	                                   device.bpf.c has held it before us
  *	delay                              leaving: the first packet of a request is stamped, fq holds it, and the rest of
  *	                                   the request queues behind it
  */
@@ -353,6 +354,18 @@ static always void damage_leaving(struct __sk_buff *skb, struct packet_context *
 
 #define MAX_WAITS 3
 
+static always __u32 pace_needs(const struct chaos_sock *s, const struct chaos_rule *r)
+{
+	__u32 needed = 0;
+
+	if (touches(r, CHAOS_RATE, s->side, true) || (does(r, CHAOS_TOKENS) && s->side == CHAOS_SIDE_SERVER))
+		needed |= CHAOS_DEVICE_FQ;
+	if (knobs.paces_arriving &&
+	    (touches(r, CHAOS_RATE, s->side, false) || (does(r, CHAOS_TOKENS) && s->side == CHAOS_SIDE_CLIENT)))
+		needed |= CHAOS_DEVICE_INGRESS | CHAOS_DEVICE_IFB;
+	return needed;
+}
+
 /*
  * A device that appeared after the load is prepared within milliseconds of being asked for. Until then a packet that
  * begins a fault is not let by: it is lost here, once or twice, and TCP sends it again. Not for long: when nobody
@@ -368,6 +381,8 @@ static always bool waits_for_device(struct __sk_buff *skb, struct chaos_sock *s,
 		needed |= CHAOS_DEVICE_INGRESS;
 	if (faults & CHAOS_FAULTS_BY_FQ)
 		needed |= CHAOS_DEVICE_FQ;
+	if (faults & CHAOS_PACING)
+		needed |= pace_needs(s, r);
 	if (!needed)
 		return false;
 	flags = device_flags(&s->owner, skb->ifindex);
@@ -569,6 +584,8 @@ static always int packet(struct __sk_buff *skb, bool leaves)
 	s = sock_state(sk);
 	if (!s)
 		return PASS;
+	if (knobs.paces_arriving && !knobs.set_tstamp && !leaves && s->arrive_until_mono_ns)
+		skb->tstamp = 0; /* the time that it waited for would be read as that of its arrival */
 	if (knobs.names && !leaves && (sk->protocol == IPPROTO_UDP || sk->dst_port == bpf_htons(DNS_PORT)))
 		hear_answer(skb);
 	if (s->verdict.generation == knobs.generation && s->verdict.valid_until_ns == ~0ULL && !s->listener)

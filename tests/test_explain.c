@@ -251,9 +251,16 @@ Test(explain, paces)
 {
 	static const char *const cases[][2] = {
 		{ RULE("ports: 443", "rate: 1.5mbit", ""),
-		  "a: connections from any process to port 443 anywhere carry at most 1.5 Mbit/s each towards the server; ends after 5 min." },
+		  "a: connections from any process to port 443 anywhere carry at most 1.5 Mbit/s each in either direction; ends after 5 min." },
+		{ RULE("ports: 443, direction: request", "rate: 1mbit", ""),
+		  "a: connections from any process to port 443 anywhere carry at most 1 Mbit/s each towards the server; ends after 5 min." },
+		{ RULE("ports: 443", "tokens: 2/s", ""),
+		  "a: TCP connections from any process to port 443 anywhere carry an event each 500 ms at most towards the client; ends "
+		  "after 5 min." },
+		{ RULE("ports: 443, side: server, direction: request", "rate: 1mbit", ""),
+		  "a: TCP connections to any process serving port 443 carry at most 1 Mbit/s each towards the server; ends after 5 min." },
 		{ RULE("ports: 443, side: server", "tokens: 5/s, rate: 64kbps", ", percent: 30"),
-		  "a: connections to any process serving port 443 carry at most 512 kbit/s each towards the client and carry an event each "
+		  "a: connections to any process serving port 443 carry at most 512 kbit/s each in either direction and carry an event each "
 		  "200 ms at most towards the client; on 30 % of the connections; ends after 5 min." },
 	};
 

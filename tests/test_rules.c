@@ -294,6 +294,33 @@ Test(rules, paces)
 	rules_free(rules);
 }
 
+/* Which connections a rule is about: of what arrives, those of TCP. */
+Test(rules, paces_of_what_arrives)
+{
+	static const struct {
+		const char *match, *fault;
+		unsigned int protocols;
+	} cases[] = {
+		{ "{ ports: 1 }", "{ rate: 1mbit }", RULES_ANY_PROTOCOL },
+		{ "{ ports: 1, direction: request }", "{ rate: 1mbit }", RULES_ANY_PROTOCOL },
+		{ "{ ports: 1, direction: response }", "{ rate: 1mbit }", 1 << CHAOS_TCP },
+		{ "{ ports: 1 }", "{ tokens: 5/s }", 1 << CHAOS_TCP },
+		{ "{ ports: 1, direction: response }", "{ tokens: 5/s }", 1 << CHAOS_TCP },
+		{ "{ ports: 1, side: server }", "{ rate: 1mbit }", RULES_ANY_PROTOCOL },
+		{ "{ ports: 1, side: server, direction: request }", "{ rate: 1mbit }", 1 << CHAOS_TCP },
+		{ "{ ports: 1, side: server }", "{ tokens: 5/s }", RULES_ANY_PROTOCOL },
+	};
+
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		char *source = format(DOC("%s", "%s", ""), cases[i].match, cases[i].fault);
+		struct rules *rules = parse(source);
+
+		cr_expect_eq(rules->rules[0].match.protocols, cases[i].protocols, "%s %s", cases[i].match, cases[i].fault);
+		rules_free(rules);
+		free(source);
+	}
+}
+
 Test(rules, wrong_paces)
 {
 	static const struct wrong cases[] = {
@@ -302,16 +329,19 @@ Test(rules, wrong_paces)
 		{ FAULT("{ rate: 999bit }"), "t:5:18: rate '999bit' is out of range, expected 1kbit to 1tbit" },
 		{ FAULT("{ rate: 1mbit, drop: true }"),
 		  "t:5:12: 'rate' and 'drop: true' contradict each other: no packet is left for it" },
-		{ FAULT("{ tokens: 5/s }"), "t:5:12: 'tokens' are what a server sends, and what arrives is not held: name the process "
-					    "that sends them, with 'side: server'" },
+		{ DOC("{ ports: 1, direction: request }", "{ tokens: 5/s }", ""),
+		  "t:4:33: 'tokens' are what a server sends: a request has none" },
+		{ DOC("{ ports: 1, side: server, direction: request }", "{ tokens: 5/s }", ""),
+		  "t:4:47: 'tokens' are what a server sends: a request has none" },
 		{ DOC("{ ports: 1, side: server }", "{ tokens: 5 }", ""),
 		  "t:5:20: invalid tokens '5', expected a number for each second, minute or hour, such as 5/s, 10/m or 100/h" },
 		{ DOC("{ ports: 1, side: server }", "{ tokens: 5/h }", ""), "t:5:20: tokens '5/h' is out of range, at least 6/h" },
 		{ DOC("{ ports: 1 }", "{ rate: 1mbit }", "  per: packet\n"),
 		  "t:7:8: 'per: packet' makes no sense with 'rate', decided once for each connection" },
-		{ DOC("{ ports: 1, direction: response }", "{ rate: 1mbit }", ""),
-		  "t:4:33: 'rate' is for packets that leave the named process, and the response arrives at a client: use 'direction: "
-		  "request', or 'side: server' at the other end" },
+		{ DOC("{ ports: 1, direction: response, protocol: udp }", "{ rate: 1mbit }", ""),
+		  "t:4:53: 'rate' of packets that arrive is for tcp only: leave udp out, or name the other end" },
+		{ DOC("{ ports: 1, protocol: [tcp, udp] }", "{ tokens: 5/s }", ""),
+		  "t:4:32: 'tokens' of packets that arrive is for tcp only: leave udp out, or name the other end" },
 	};
 
 	EXPECT_WRONG(cases);

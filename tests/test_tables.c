@@ -729,6 +729,40 @@ Test(tables, what_a_rule_says_is_what_the_kernel_is_told)
 	unmake(&made);
 }
 
+/* What leaves waits on the device, what arrives in an ifb. */
+Test(tables, what_a_paced_connection_needs_of_its_device)
+{
+	static const struct {
+		const char *match, *fault;
+		unsigned int needs;
+	} cases[] = {
+		{ "", "rate: 1mbit", CHAOS_DEVICE_FQ | CHAOS_DEVICE_INGRESS | CHAOS_DEVICE_IFB },
+		{ ", direction: request", "rate: 1mbit", CHAOS_DEVICE_FQ },
+		{ ", direction: response", "rate: 1mbit", CHAOS_DEVICE_INGRESS | CHAOS_DEVICE_IFB },
+		{ ", protocol: udp", "rate: 1mbit", CHAOS_DEVICE_FQ },
+		{ "", "tokens: 5/s", CHAOS_DEVICE_INGRESS | CHAOS_DEVICE_IFB },
+		{ "", "tokens: 5/s, delay: 1s", CHAOS_DEVICE_FQ | CHAOS_DEVICE_INGRESS | CHAOS_DEVICE_IFB },
+		{ ", side: server", "rate: 1mbit", CHAOS_DEVICE_FQ | CHAOS_DEVICE_INGRESS | CHAOS_DEVICE_IFB },
+		{ ", side: server, direction: request", "rate: 1mbit", CHAOS_DEVICE_INGRESS | CHAOS_DEVICE_IFB },
+		{ ", side: server, direction: response", "rate: 1mbit", CHAOS_DEVICE_FQ },
+		{ ", side: server", "tokens: 5/s", CHAOS_DEVICE_FQ },
+		{ "", "delay: 1s", CHAOS_DEVICE_FQ },
+	};
+
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		char source[256];
+		struct made made;
+
+		snprintf(source, sizeof(source),
+			 "version: 1\nrules:\n- { name: a, match: { ports: 1%s }, fault: { %s }, duration: 1m }\n",
+			 cases[i].match, cases[i].fault);
+		made = make(source);
+		cr_expect_eq(made.tables->device_needs, cases[i].needs, "%s: %x", source, made.tables->device_needs);
+		cr_expect_eq(made.tables->knobs.paces_arriving, !!(cases[i].needs & CHAOS_DEVICE_IFB), "%s", source);
+		unmake(&made);
+	}
+}
+
 Test(tables, observing_is_a_flag_of_every_rule)
 {
 	struct error err = { 0 };

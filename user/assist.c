@@ -9,6 +9,8 @@
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,7 +23,22 @@
 #define ANSWER_MS   20000.0 /* seizing thousands of threads on a slow machine takes seconds */
 #define END_MS      2000.0
 
+/* Inode of the initial pid namespace, everywhere: programs know threads by their numbers there. */
+#define INITIAL_PIDS 0xeffffffc
+
 /* ---- what stands in the way ---- */
+
+static int hint(struct assist_answer answer, struct error *err)
+{
+	if (answer.outcome != ASSIST_SCOPE)
+		error_hint(err, "it needs CAP_SYS_PTRACE; a container's seccomp filter or a security module may forbid "
+				"it, too");
+	else if (answer.other >= 3)
+		error_hint(err, "3 forbids it until the next boot");
+	else
+		error_hint(err, "it needs CAP_SYS_PTRACE");
+	return -EPERM;
+}
 
 static int refuse(pid_t pid, struct assist_answer answer, struct error *err)
 {
@@ -37,13 +54,10 @@ static int refuse(pid_t pid, struct assist_answer answer, struct error *err)
 	case ASSIST_SCOPE:
 		error_set(err, -EPERM, EXIT_CANNOT, "process %d may not be traced: kernel.yama.ptrace_scope is %d", pid,
 			  answer.other);
-		error_hint(err, answer.other >= 3 ? "3 forbids tracing until the next boot"
-						  : "this needs root, or CAP_SYS_PTRACE");
-		return -EPERM;
+		return hint(answer, err);
 	case ASSIST_FORBIDDEN:
 		error_set(err, -EPERM, EXIT_CANNOT, "process %d may not be traced: %s", pid, strerror(answer.other));
-		error_hint(err, "this needs root, or CAP_SYS_PTRACE, and a security module or container that lets it");
-		return -EPERM;
+		return hint(answer, err);
 	case ASSIST_IS_INIT:
 		return error_set(err, -EINVAL, EXIT_FAILED, "process %d is init, which is never traced", pid);
 	case ASSIST_IS_KERNEL:
@@ -77,26 +91,34 @@ static _Noreturn void be_traced(void)
 int assist_possible(struct error *err)
 {
 	struct assist_answer answer = { .outcome = ASSIST_DONE };
-	pid_t child = fork();
+	struct stat pids;
+	int error = 0;
+	pid_t child;
 
+	if (stat("/proc/self/ns/pid", &pids) == 0 && pids.st_ino != INITIAL_PIDS) {
+		error_set(err, -EPERM, EXIT_CANNOT, "processes can be traced from the initial pid namespace only");
+		error_hint(err, "run chaosbpf outside the container, or in one that shares the host's processes");
+		return -EPERM;
+	}
+	child = fork();
 	if (child < 0)
 		return error_set(err, -errno, EXIT_FAILED, "cannot start a process: %m");
 	if (child == 0)
 		be_traced();
-	if (ptrace(PTRACE_SEIZE, child, 0, 0))
-		answer = assist_why_not(child, errno);
+	if (ptrace(PTRACE_SEIZE, child, 0, 0)) {
+		error = errno;
+		answer = assist_why_not(child, error);
+	}
 	kill(child, SIGKILL);
 	waitpid(child, NULL, __WALL);
 	if (answer.outcome == ASSIST_DONE)
 		return 0;
-	if (answer.outcome != ASSIST_SCOPE)
-		answer = (struct assist_answer){ .outcome = ASSIST_FORBIDDEN, .other = EPERM };
-	refuse(child, answer, err);
-	/* The same, but for the number. */
-	return error_set(err, -EPERM, EXIT_CANNOT,
-			 answer.outcome == ASSIST_SCOPE ? "processes may not be traced: kernel.yama.ptrace_scope is %d"
-							: "processes may not be traced (%d)",
-			 answer.other);
+	if (answer.outcome == ASSIST_SCOPE)
+		error_set(err, -EPERM, EXIT_CANNOT, "no process may be traced: kernel.yama.ptrace_scope is %d",
+			  answer.other);
+	else
+		error_set(err, -EPERM, EXIT_CANNOT, "no process may be traced here: %s", strerror(error));
+	return hint(answer, err);
 }
 
 /* ---- the process ---- */
@@ -116,13 +138,14 @@ static void bury(struct assist *a)
 	uint64_t none = 0;
 
 	empty(a->maps.traced);
-	kill(a->pid, SIGKILL);
+	syscall(SYS_pidfd_send_signal, a->pidfd, SIGKILL, NULL, 0); /* not kill(): somebody may have waited for it */
 	while (waitpid(a->pid, NULL, 0) < 0 && errno == EINTR)
 		;
 	bpf_map_update_elem(a->maps.heartbeat, &zero, &none, BPF_ANY);
 	close(a->fd);
+	close(a->pidfd);
 	a->pid = 0;
-	a->fd = -1;
+	a->fd = a->pidfd = -1;
 }
 
 static int lost(struct assist *a, struct error *err, const char *how)
@@ -195,7 +218,7 @@ int assist_start(const struct assist_maps *maps, struct assist *a, struct error 
 	pid_t parent = getpid();
 	int fds[2];
 
-	*a = (struct assist){ .fd = -1, .maps = *maps };
+	*a = (struct assist){ .fd = -1, .pidfd = -1, .maps = *maps };
 	empty(maps->traced);
 	empty(maps->returns);
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds))
@@ -210,6 +233,7 @@ int assist_start(const struct assist_maps *maps, struct assist *a, struct error 
 		return error_set(err, -errno, EXIT_FAILED, "cannot start the assist: %m");
 	}
 	a->fd = fds[0];
+	a->pidfd = syscall(SYS_pidfd_open, a->pid, 0);
 	return await(a, &ready, ANSWER_MS, err);
 }
 

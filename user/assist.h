@@ -8,7 +8,8 @@
  * bpf/chaos.h for the four maps by which the two halves speak.
  *
  * It may be killed at any moment: the kernel lets go of what it traced, and no thread is left stopped or with half of
- * its registers set. What may not be is an assist that lives and does not work, as its threads would wait for it:
+ * its registers set. (The signal that it was about to take away is delivered then; without a handler for SIGURG it does nothing.)
+ * What may not be is an assist that lives and does not work, as its threads would wait for it:
  * therefore assist_watch().
  *
  * What a traced process can notice: nobody else can trace it; a stop of some microseconds for each signal, new thread and
@@ -35,6 +36,7 @@ struct assist_maps {
 struct assist {
 	pid_t pid; /* 0: none runs; all calls below are allowed then */
 	int fd;    /* requests and their answers; poll() for POLLIN tells that the assist has ended: assist_watch() */
+	int pidfd;
 	struct assist_maps maps;
 	uint64_t beat;      /* the last sign of life seen by assist_watch(), */
 	double beat_ms;     /* when it was new, */

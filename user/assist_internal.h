@@ -124,6 +124,9 @@ void drop_call(pid_t tid);
 
 extern struct assist_maps assist_maps;
 
+/* Runs `wait`, in which stops are answered as they come. Nothing may be half done then. */
+long assist_let_stops_in(long (*wait)(void *), void *arg);
+
 /* Gives a sign of life, unless that was just done. */
 void assist_beat(void);
 

@@ -54,9 +54,39 @@ void assist_beat(void)
 		beat(now);
 }
 
+/*
+ * Stops are answered where the process waits: in its loop, and when it seizes a thread, which can wait for a lock that is held
+ * by a thread that executes another program and itself waits for us to see to the threads that died of it. SIGCHLD is
+ * let in there only, so that nothing is interrupted that is not prepared for it.
+ */
+static void on_child(int sig)
+{
+	int error = errno;
+
+	(void)sig;
+	serve_stops(STOPS_A_RUN);
+	errno = error;
+}
+
+long assist_let_stops_in(long (*wait)(void *), void *arg)
+{
+	sigset_t child;
+	long ret;
+	int error;
+
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	sigprocmask(SIG_UNBLOCK, &child, NULL);
+	ret = wait(arg);
+	error = errno;
+	sigprocmask(SIG_BLOCK, &child, NULL);
+	errno = error;
+	return ret;
+}
+
 static struct ring_buffer *begun;
 
-/* Sleeps until a stop, a request, news or the time; stops end it by SIGCHLD, which is let in here only. A request has come? */
+/* Sleeps until a stop, a request, news or the time. A request has come? */
 static bool wait_for_request(const struct timespec *time)
 {
 	struct pollfd fds[] = { { .fd = FD_REQUESTS, .events = POLLIN }, { .fd = FD_BEGUN, .events = POLLIN } };
@@ -168,12 +198,6 @@ static _Noreturn void loop(void)
 
 /* ---- the beginning ---- */
 
-static void on_child(int sig)
-{
-	(void)sig;
-}
-
-/* SIGCHLD is blocked outside ppoll(), so that no stop between looking and sleeping is missed. */
 static void set_signals(void)
 {
 	struct sigaction action = { .sa_handler = on_child };

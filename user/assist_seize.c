@@ -19,6 +19,7 @@
 #define CALM_PASSES 3
 #define MOST_PASSES 200
 #define SERVE_EVERY 32
+#define TRIES       5
 
 #define PF_KTHREAD 0x00200000
 
@@ -165,17 +166,16 @@ static struct assist_answer is_fit(pid_t pid)
 
 /* ---- processes ---- */
 
-static void trace(struct assist_member *process, bool traced)
+/* Puts the process into chaos_traced, or takes it out. False: there is no room. */
+static bool trace(struct assist_member *process, bool traced)
 {
 	uint32_t pid = process->pid, one = 1;
 
-	if (process->traced == traced)
-		return;
-	process->traced = traced;
-	if (traced)
-		bpf_map_update_elem(assist_maps.traced, &pid, &one, BPF_ANY);
-	else
-		bpf_map_delete_elem(assist_maps.traced, &pid);
+	if (process->traced != traced && traced)
+		process->traced = bpf_map_update_elem(assist_maps.traced, &pid, &one, BPF_ANY) == 0;
+	else if (process->traced != traced)
+		process->traced = bpf_map_delete_elem(assist_maps.traced, &pid) != 0;
+	return process->traced == traced;
 }
 
 static void set_leaving(struct assist_member *process, bool goes)
@@ -299,23 +299,40 @@ bool release_more(void)
 
 /* ---- seizing ---- */
 
+static long seize(void *tid)
+{
+	return ptrace(PTRACE_SEIZE, *(pid_t *)tid, 0, OPTIONS);
+}
+
+/*
+ * It is in the table before it is seized, as it may stop and even end at once. A refusal without any reason is asked for again:
+ * the thread was just dying, and then another one, that executes a program, took its number over.
+ */
 static struct assist_answer seize_thread(pid_t tid, struct assist_member *process, bool *fresh)
 {
-	struct assist_answer answer;
+	struct assist_answer answer = { .outcome = ASSIST_FORBIDDEN };
+	struct assist_thread *thread;
 
-	if (ptrace(PTRACE_SEIZE, tid, 0, OPTIONS) == 0) {
-		*fresh = true;
-	} else {
-		answer = assist_why_not(tid, errno);
-		if (answer.outcome == ASSIST_GONE)
+	if (!threads_add(tid, process))
+		return (struct assist_answer){ .outcome = ASSIST_FULL };
+	for (int i = 0; i < TRIES && answer.outcome == ASSIST_FORBIDDEN; i++) {
+		if (assist_let_stops_in(seize, &tid) == 0) {
+			*fresh = true;
 			return (struct assist_answer){ .outcome = ASSIST_DONE };
-		/* The kernel has attached it together with the thread that began it. */
-		if (answer.outcome != ASSIST_IS_TRACED || answer.other != getpid())
-			return answer;
+		}
+		answer = assist_why_not(tid, errno);
 	}
-	if (threads_add(tid, process))
+	/* The kernel has attached it together with the thread that began it. */
+	if (answer.outcome == ASSIST_IS_TRACED && answer.other == getpid())
 		return (struct assist_answer){ .outcome = ASSIST_DONE };
-	return (struct assist_answer){ .outcome = ASSIST_FULL };
+	thread = threads_find(tid);
+	if (thread) /* it may have ended meanwhile */
+		threads_drop(thread);
+	if (answer.outcome != ASSIST_GONE)
+		return answer;
+	/* It may have begun another one just before. (The first thread stays, dead, until the others end.) */
+	*fresh = *fresh || tid != process->pid;
+	return (struct assist_answer){ .outcome = ASSIST_DONE };
 }
 
 struct entry { /* of SYS_getdents64 */
@@ -397,9 +414,9 @@ struct assist_answer seize_process(pid_t pid, bool with_children)
 		forget(process);
 		return answer.outcome == ASSIST_DONE ? (struct assist_answer){ .outcome = ASSIST_GONE } : answer;
 	}
-	if (answer.outcome == ASSIST_DONE)
-		trace(process, true);
-	else
+	if (answer.outcome == ASSIST_DONE && !trace(process, true))
+		answer.outcome = ASSIST_FULL;
+	if (answer.outcome != ASSIST_DONE)
 		release(process);
 	return answer;
 }
@@ -437,7 +454,7 @@ struct assist_thread *adopt_thread(pid_t tid)
 	thread = threads_add(tid, process);
 	if (thread) {
 		/* One that was forked: it has this thread only, which has not begun. */
-		if (process->pid == tid)
+		if (process->pid == tid && process->count == 1 && !process->leaving)
 			trace(process, true);
 		return thread;
 	}

@@ -11,11 +11,31 @@
 #include "user/explain.h"
 #include "user/load_internal.h"
 #include "user/names.h"
+#include "user/operation.h"
 
 static int missing(const struct load *load, enum feature feature, struct error *err)
 {
 	return error_set(err, -EOPNOTSUPP, EXIT_CANNOT, "this kernel has no %s (%s)", feature_names[feature],
 			 load->features.why_not[feature]);
+}
+
+static int errno_possible(const struct load *load, const struct rule *rule, struct error *err)
+{
+	const char *function;
+
+	if (!load->features.has[FEATURE_FMOD_RET]) {
+		error_set(err, -EOPNOTSUPP, EXIT_CANNOT,
+			  "errno needs programs that end a function of the kernel (fmod_ret), which this kernel does "
+			  "not have (%s)",
+			  load->features.why_not[FEATURE_FMOD_RET]);
+		error_hint(err, "distribution kernels have it (CONFIG_DEBUG_INFO_BTF, CONFIG_FUNCTION_TRACER)");
+		return -EOPNOTSUPP;
+	}
+	function = operation_missing(rule->fault.operation);
+	if (function)
+		return error_set(err, -EOPNOTSUPP, EXIT_CANNOT, "'%s' cannot fail on this kernel: it has no %s()",
+				 operation_names[rule->fault.operation], function);
+	return 0;
 }
 
 /* Faults inside a process. */
@@ -24,8 +44,8 @@ static int call_possible(const struct load *load, const struct rule *rule, struc
 	const bool *has = load->features.has;
 	const char *fault = fault_names[__builtin_ctz(rule->fault.faults)];
 
-	if (!(rule->fault.faults & FAULTS_BY_PROBE))
-		return 0;
+	if (rule->fault.faults & 1 << CHAOS_ERRNO)
+		return errno_possible(load, rule, err);
 	if (!has[FEATURE_PROBE])
 		return error_set(err, -EOPNOTSUPP, EXIT_CANNOT,
 				 "%s needs probes on user functions, which this kernel does not have", fault);
@@ -53,10 +73,20 @@ int rule_possible(const struct load *load, size_t index, struct error *err)
 	}
 	if (rule->fault.faults & CHAOS_CALLS)
 		return call_possible(load, rule, err);
-	if (rule_device_needs(rule) & CHAOS_DEVICE_FQ && !f->has[FEATURE_FQ]) {
+	if (rule_device_needs(rule) & (CHAOS_DEVICE_FQ | CHAOS_DEVICE_IFB) && !f->has[FEATURE_FQ]) {
 		error_set(err, -EOPNOTSUPP, EXIT_CANNOT, "%s needs the fq queue, which this kernel does not have (%s)",
-			  fault_names[__builtin_ctz(rule->fault.faults & CHAOS_FAULTS_BY_FQ)], f->why_not[FEATURE_FQ]);
+			  fault_names[__builtin_ctz(rule->fault.faults & (CHAOS_FAULTS_BY_FQ | CHAOS_PACING))],
+			  f->why_not[FEATURE_FQ]);
 		error_hint(err, "load the module sch_fq; distribution kernels have it (CONFIG_NET_SCH_FQ)");
+		return -EOPNOTSUPP;
+	}
+	if (rule_device_needs(rule) & CHAOS_DEVICE_IFB && !f->has[FEATURE_IFB]) {
+		error_set(err, -EOPNOTSUPP, EXIT_CANNOT,
+			  "%s of what arrives needs an ifb, which this kernel cannot do (%s)",
+			  fault_names[__builtin_ctz(rule->fault.faults & CHAOS_PACING)], f->why_not[FEATURE_IFB]);
+		error_hint(err,
+			   "load the modules ifb and act_mirred; distribution kernels have them. Or slow what leaves: "
+			   "name the other end");
 		return -EOPNOTSUPP;
 	}
 	if (rule->fault.faults & 1 << CHAOS_REFUSE && !f->has[FEATURE_SET_RETVAL] && rule->fault.refuse != EPERM &&
@@ -86,8 +116,18 @@ struct device_words {
 	struct rule_plan *plan;
 	char list[256];
 	size_t count;
-	bool fq;
+	unsigned int needs;
 };
+
+static bool cannot_prepare(const struct device_words *w, const struct netns *netns, const struct device *device,
+			   struct error *why)
+{
+	const bool *has = w->load->features.has;
+
+	if (w->needs & CHAOS_DEVICE_FQ && has[FEATURE_FQ] && device_can_fq(netns, device, why))
+		return true;
+	return w->needs & CHAOS_DEVICE_IFB && has[FEATURE_IFB] && device_can_ifb(netns, device, why);
+}
 
 static int name_device(const struct netns *netns, const struct device *device, void *arg)
 {
@@ -96,7 +136,7 @@ static int name_device(const struct netns *netns, const struct device *device, v
 
 	if (w->count++ < 8)
 		append(w->list, sizeof(w->list), "%s%s in %s", w->count > 1 ? ", " : "", device->name, netns->name);
-	if (w->fq && w->load->features.has[FEATURE_FQ] && !w->plan->cannot[0] && device_can_fq(netns, device, &why)) {
+	if (!w->plan->cannot[0] && cannot_prepare(w, netns, device, &why)) {
 		snprintf(w->plan->cannot, sizeof(w->plan->cannot), "%.500s", why.text);
 		snprintf(w->plan->hint, sizeof(w->plan->hint), "%.500s", why.hint);
 	}
@@ -108,7 +148,7 @@ static void add_devices(const struct load *load, size_t index, struct rule_plan 
 	struct device_words w = { .load = load, .plan = plan };
 	struct error ignored;
 
-	w.fq = rule_device_needs(&load->rules->rules[index]) & CHAOS_DEVICE_FQ;
+	w.needs = rule_device_needs(&load->rules->rules[index]);
 	rule_devices(load->rules, load->tables, index, &load->processes, name_device, &w, &ignored);
 	if (w.count > 8)
 		append(w.list, sizeof(w.list), " and %zu more", w.count - 8);
@@ -164,8 +204,11 @@ static void describe(const struct load *load, size_t index, struct rule_plan *pl
 		append(m, size, "%scorrupt: a %s program changes a byte and the checksum", m[0] ? "; " : "",
 		       tcx ? "TCX" : "clsact");
 	if (faults & CHAOS_PACING)
-		append(m, size, "%s%s: packets are stamped one behind the other, held by an fq queue", m[0] ? "; " : "",
-		       faults & 1 << CHAOS_RATE ? "rate" : "tokens");
+		append(m, size, "%s%s: packets are stamped one behind the other, held by an fq queue%s",
+		       m[0] ? "; " : "", faults & 1 << CHAOS_RATE ? "rate" : "tokens",
+		       !(rule_device_needs(rule) & CHAOS_DEVICE_IFB) ? ""
+		       : load->features.ifb_redirect                 ? ", those that arrive in an ifb"
+								     : ", those that arrive in an ifb by act_mirred");
 	if (faults & 1 << CHAOS_REORDER)
 		append(m, size, "%sreorder: a %s program holds a copy in an fq queue", m[0] ? "; " : "",
 		       tcx ? "TCX" : "clsact");
@@ -174,6 +217,9 @@ static void describe(const struct load *load, size_t index, struct rule_plan *pl
 		       load->features.has[FEATURE_PROBE_REGISTERS]
 			       ? "sends it back at once"
 			       : "stops the thread, and a process that traces it sends it back");
+	if (faults & 1 << CHAOS_ERRNO)
+		append(m, size, "errno: programs in the kernel's security hooks (fmod_ret) return the error%s",
+		       rule->fault.path.text ? "; the path is the one that the process sees" : "");
 	if (rule_device_needs(rule))
 		add_devices(load, index, plan);
 }
@@ -216,6 +262,17 @@ static const char *unresolved_name(const struct rule *rule)
 	return NULL;
 }
 
+static void add_errno_notes(const struct rule *rule, struct rule_plan *plan)
+{
+	const struct fault *f = &rule->fault;
+	const char *note = operation_note(f->operation, f->error);
+
+	if (f->real_path)
+		add_note(plan, "the path leads over a symbolic link here: %s is meant as well", f->real_path);
+	if (note)
+		add_note(plan, "%s", note);
+}
+
 static void add_notes(const struct load *load, size_t index, struct rule_plan *plan)
 {
 	const struct rule *rule = &load->rules->rules[index];
@@ -246,6 +303,8 @@ static void add_notes(const struct load *load, size_t index, struct rule_plan *p
 		add_note(plan, "TCP only on this kernel");
 	if (rule->fault.faults & 1 << CHAOS_CORRUPT && m->protocols & 1 << CHAOS_UDP && m->directions == CHAOS_BOTH)
 		add_note(plan, "of UDP only what leaves is damaged");
+	if (rule->fault.faults & 1 << CHAOS_RATE && m->protocols & 1 << CHAOS_UDP && m->directions == CHAOS_BOTH)
+		add_note(plan, "of UDP only what leaves is slowed");
 	if (rule->fault.break_chunks)
 		add_note(plan, "chunks are counted in clear text: connections that speak TLS or HTTP/2 are skipped");
 	if (m->endpoint.names_count && rule->fault.faults & 1 << CHAOS_REFUSE)
@@ -263,7 +322,9 @@ static void add_notes(const struct load *load, size_t index, struct rule_plan *p
 		add_note(plan, "QUIC (UDP 443) is known by its address, not by its name");
 	if (load->options.only_cgroup && (target_may_come(rule) || m->pid))
 		add_note(plan, "its own %s is replaced by the command's", target_may_come(rule) ? "cgroup" : "pid");
-	if (!has[FEATURE_PIDFD_GETFD])
+	if (rule->fault.faults & 1 << CHAOS_ERRNO)
+		add_errno_notes(rule, plan);
+	else if (!has[FEATURE_PIDFD_GETFD])
 		add_note(plan, "connections older than the load are known by cgroup and user only");
 }
 

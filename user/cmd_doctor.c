@@ -86,7 +86,16 @@ static const char *mechanism(const struct features *features, enum chaos_fault f
 						  : "a tc program (clsact) changes a byte of the payload";
 	case CHAOS_RATE:
 	case CHAOS_TOKENS:
-		return features->has[FEATURE_FQ] ? "packets are stamped one behind the other, fq holds them" : NULL;
+		return !features->has[FEATURE_FQ] ? NULL
+		       : !features->has[FEATURE_IFB]
+			       ? "packets that leave are stamped one behind the other, fq holds them"
+		       : features->ifb_redirect ? "packets are stamped one behind the other, fq holds them; those that "
+						  "arrive in an ifb"
+						: "packets are stamped one behind the other, fq holds them; those that "
+						  "arrive in an ifb (by act_mirred)";
+	case CHAOS_ERRNO:
+		return features->has[FEATURE_FMOD_RET] ? "programs in the security hooks (fmod_ret) return the error"
+						       : NULL;
 	case CHAOS_REORDER:
 		return features->has[FEATURE_FQ] ? "a copy of the packet waits in fq" : NULL;
 	case CHAOS_GPU_OOM:
@@ -169,6 +178,7 @@ static int run(int argc, char **argv)
 	if (rc)
 		return rc;
 	features_probe(&features);
+	features_probe_ifb(&features);
 	feature = feature_table(&features);
 	fault = fault_table(&features, &all);
 	if (options_json)

@@ -74,8 +74,10 @@ static void print_call(struct json *json, const struct chaos_event *event)
 	snprintf(function, sizeof(function), "%.*s", CHAOS_FUNCTION_LEN, event->function);
 	if (event->fault == CHAOS_ERRNO)
 		json_text(json, "operation", name_of(operation_names, CHAOS_OPERATION_COUNT, event->side));
-	else
+	if (event->fault != CHAOS_ERRNO)
 		json_text(json, "function", function);
+	else if (function[0])
+		json_text(json, "file", function);
 	if (event->fault == CHAOS_GPU_OOM)
 		json_count(json, "bytes", event->bytes);
 	if (event->error)
@@ -125,7 +127,7 @@ static void print_json(const struct chaos_event *event, const char *rule)
 
 static void what_text(char *out, size_t size, const struct chaos_event *event)
 {
-	char duration[64];
+	char duration[64], raw[CHAOS_FUNCTION_LEN + 1], file[4 * CHAOS_FUNCTION_LEN + 1];
 
 	switch (event->fault) {
 	case CHAOS_DROP:
@@ -149,7 +151,10 @@ static void what_text(char *out, size_t size, const struct chaos_event *event)
 		snprintf(out, size, "%.*s returns", CHAOS_FUNCTION_LEN, event->function);
 		break;
 	case CHAOS_ERRNO:
-		snprintf(out, size, "%s fails with %s", name_of(operation_names, CHAOS_OPERATION_COUNT, event->side),
+		snprintf(raw, sizeof(raw), "%.*s", CHAOS_FUNCTION_LEN, event->function);
+		text_clean(file, sizeof(file), raw);
+		snprintf(out, size, "%s%s%s fails with %s",
+			 name_of(operation_names, CHAOS_OPERATION_COUNT, event->side), file[0] ? " of " : "", file,
 			 errno_name(event->error));
 		break;
 	case CHAOS_RESET:
@@ -195,7 +200,7 @@ static void what_text(char *out, size_t size, const struct chaos_event *event)
 
 static void print_text(const struct chaos_event *event, const char *rule)
 {
-	char clock[32], comm[4 * CHAOS_COMM_LEN + 1], raw[CHAOS_COMM_LEN + 1], process[96], what[128];
+	char clock[32], comm[4 * CHAOS_COMM_LEN + 1], raw[CHAOS_COMM_LEN + 1], process[96], what[256];
 	char address[INET6_ADDRSTRLEN], peer[INET6_ADDRSTRLEN + 10];
 
 	time_text(clock, sizeof(clock), event_wall_time(event->time_ns), false);

@@ -22,6 +22,7 @@ static const char help[] = "Usage: chaosbpf inject FAULT... WHOM... --for T [OPT
 			   "  half-open=2m      what is silent for so long is forgotten, as by a NAT\n"
 			   "  break-after=4KiB  connections are reset after so much of what the server says\n"
 			   "  break-after.chunks=12 break-after.how=stall    keys of a map, as in a rules file\n"
+			   "  errno.operation=open errno.error=EMFILE    operations of the process fail\n"
 			   "  dns=nxdomain      questions for the names of --to; also servfail, empty, timeout\n"
 			   "\n"
 			   "WHOM, all that are given must hold:\n"

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "user/load_internal.h"
+#include "user/path.h"
 #include "user/resolve.h"
 
 /* Before bpf_set_retval only TCP can be refused with an errno: such a rule lets UDP be. */
@@ -35,6 +36,7 @@ int load_compile(struct load *load, struct rules *rules, const struct load_optio
 	load->rules = rules;
 	features_probe(&load->features);
 	ret = names_resolve(rules, options->wait || options->checking, err);
+	ret = ret ?: paths_resolve(rules, err);
 	ret = ret ?: process_list(load->features.cgroup2_mount, &load->processes, err);
 	ret = ret ?: targets_resolve(load->rules, &names, &load->processes, &load->targets, err);
 	if (ret)
@@ -43,6 +45,8 @@ int load_compile(struct load *load, struct rules *rules, const struct load_optio
 	moment_now(&now);
 	load->began_ns = now.boot_ns;
 	ret = tables_make(load->rules, load->targets, options->observe, &load->tables, err);
+	if (!ret && load->tables->device_needs & CHAOS_DEVICE_IFB)
+		features_probe_ifb(&load->features);
 	return ret ?: schedule_make(load->rules, &now, &load->schedule, err);
 }
 

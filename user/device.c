@@ -2,6 +2,7 @@
 #include "user/device.h"
 
 #include <errno.h>
+#include <linux/if_arp.h>
 #include <linux/if_link.h>
 #include <linux/pkt_sched.h>
 #include <linux/rtnetlink.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include "bpf/chaos.h"
+#include "user/ifb.h"
 #include "user/journal.h"
 #include "user/netlink.h"
 #include "user/qdisc.h"
@@ -17,10 +19,22 @@
 
 /* Devices and routes */
 
+static bool is_ifb(const struct nlattr *info)
+{
+	const struct nlattr *attr;
+	bool ifb = false;
+
+	mnl_attr_for_each_nested(attr, info) if (mnl_attr_get_type(attr) == IFLA_INFO_KIND) ifb =
+		!strcmp(mnl_attr_get_str(attr), "ifb");
+	return ifb;
+}
+
 static void read_link(const struct nlmsghdr *message, struct device *device, unsigned int *tx_queue_len)
 {
 	const struct ifinfomsg *link = mnl_nlmsg_get_payload(message);
 	const struct nlattr *attr;
+	uint32_t group = 0;
+	bool ifb = false;
 
 	memset(device, 0, sizeof(*device));
 	device->ifindex = link->ifi_index;
@@ -38,8 +52,15 @@ static void read_link(const struct nlmsghdr *message, struct device *device, uns
 		case IFLA_TXQLEN:
 			*tx_queue_len = mnl_attr_get_u32(attr);
 			break;
+		case IFLA_GROUP:
+			group = mnl_attr_get_u32(attr);
+			break;
+		case IFLA_LINKINFO:
+			ifb = is_ifb(attr);
+			break;
 		}
 	}
+	device->is_our_ifb = ifb && group == IFB_GROUP && !strcmp(device->name, IFB_NAME);
 }
 
 /* One device. -ENODEV when it is not there. */
@@ -354,27 +375,67 @@ static int need_clsact(struct preparation *prep, enum tcprog_side side)
 	return ret == -EEXIST ? 0 : cannot_attach(prep, ret, netlink_reason(&prep->nl, ret));
 }
 
-static int attach(struct preparation *prep, enum tcprog_side side, int prog_fd, int *link_fd)
+/* Filters of one priority: the one that is made later runs first, so our program has spoken when it is picked. */
+static int attach_filter(struct preparation *prep, enum tcprog_side side, int prog_fd, bool pick)
 {
+	const struct device_wish *wish = prep->wish;
 	unsigned int ifindex = prep->device->ifindex;
 	int ret;
 
-	ret = tcprog_link(prep->netns, ifindex, side, prog_fd, prep->wish->pin_dir);
+	ret = need_clsact(prep, side);
+	if (ret)
+		return ret;
+	prep->filtered = true;
+	if (pick)
+		ret = tcprog_pick(&prep->nl, ifindex, wish->pick_prog_fd, wish->generation, wish->ifb);
+	ret = ret ?: tcprog_filter(&prep->nl, ifindex, side, prog_fd, wish->generation);
+	return ret ? cannot_attach(prep, ret, netlink_reason(&prep->nl, ret)) : 0;
+}
+
+static int attach(struct preparation *prep, enum tcprog_side side, int prog_fd, int *link_fd)
+{
+	const bool pick = side == TCPROG_INGRESS && prep->wish->ifb && prep->wish->pick_prog_fd >= 0;
+	unsigned int ifindex = prep->device->ifindex;
+	int ret;
+
+	ret = pick ? -EOPNOTSUPP : tcprog_link(prep->netns, ifindex, side, prog_fd, prep->wish->pin_dir);
 	if (ret >= 0)
 		*link_fd = ret;
 	else if (ret != -EOPNOTSUPP)
 		return cannot_attach(prep, ret, strerror(-ret));
-	if (ret < 0) {
-		ret = need_clsact(prep, side);
-		if (ret)
-			return ret;
-		ret = tcprog_filter(&prep->nl, ifindex, side, prog_fd, prep->wish->generation);
-		if (ret)
-			return cannot_attach(prep, ret, netlink_reason(&prep->nl, ret));
-		prep->filtered = true;
-	}
+	if (ret < 0)
+		ret = attach_filter(prep, side, prog_fd, pick);
+	if (ret < 0)
+		return ret;
 	prep->result->flags |= side == TCPROG_EGRESS ? CHAOS_DEVICE_EGRESS : CHAOS_DEVICE_INGRESS;
 	return 0;
+}
+
+/* Packets that wait go on behind tc: whatever else looks at them there must have no reason to. */
+static int can_ifb(struct netlink *nl, const struct netns *netns, const struct device *device, struct error *err)
+{
+	size_t others = 0;
+	int ret;
+
+	if (device->type != ARPHRD_ETHER && device->type != ARPHRD_LOOPBACK) {
+		error_set(err, -EOPNOTSUPP, EXIT_CANNOT,
+			  "device %s in namespace %s has no Ethernet header, and what arrives there cannot be held",
+			  device->name, netns->name);
+		error_hint(err, "name the hosts by address: then only devices that lead there are needed");
+		return -EOPNOTSUPP;
+	}
+	ret = tcprog_others_arriving(nl, netns, device->ifindex, &others);
+	if (ret)
+		return error_set(err, ret, EXIT_FAILED, "cannot list the filters of device %s in namespace %s: %s",
+				 device->name, netns->name, netlink_reason(nl, ret));
+	if (!others)
+		return 0;
+	error_set(err, -EOPNOTSUPP, EXIT_CANNOT,
+		  "device %s in namespace %s has %zu other tc program%s on the way in, which would not see what "
+		  "is held",
+		  device->name, netns->name, others, others == 1 ? "" : "s");
+	error_hint(err, "slow them at the end that sends them, or in a namespace without such programs");
+	return -EOPNOTSUPP;
 }
 
 /* Takes back what prepare() did; errors do not matter any more, the reason for the failure does. */
@@ -409,12 +470,16 @@ static int prepare(struct preparation *prep)
 	if (ret)
 		return error_set(prep->err, ret, EXIT_FAILED, "device %s in namespace %s: %s", prep->device->name,
 				 prep->netns->name, netlink_reason(&prep->nl, ret));
-	if (wish->fq)
+	if (wish->ifb)
+		ret = can_ifb(&prep->nl, prep->netns, &now, prep->err);
+	if (!ret && wish->fq)
 		ret = prepare_fq(prep, tx_queue_len);
 	if (!ret && wish->egress_prog_fd >= 0)
 		ret = attach(prep, TCPROG_EGRESS, wish->egress_prog_fd, &prep->result->egress_link_fd);
 	if (!ret && wish->ingress_prog_fd >= 0)
 		ret = attach(prep, TCPROG_INGRESS, wish->ingress_prog_fd, &prep->result->ingress_link_fd);
+	if (!ret && wish->ifb)
+		prep->result->flags |= CHAOS_DEVICE_IFB;
 	if (!ret)
 		return 0;
 	undo(prep);
@@ -443,6 +508,98 @@ int device_prepare(const struct netns *netns, const struct device *device, const
 		ret = prepare(&prep);
 	qdisc_tree_free(&prep.before);
 	netlink_close(&prep.nl);
+	return ret;
+}
+
+static int cannot_ifb(const struct netns *netns, int code, const char *reason, struct error *err)
+{
+	if (code == -EEXIST) {
+		error_set(err, code, EXIT_CANNOT, "namespace %s has a device " IFB_NAME " that is not chaosbpf's",
+			  netns->name);
+		error_hint(err, "give it another name: ip link set dev " IFB_NAME " name ...");
+		return code;
+	}
+	return error_set(err, code, code == -ENOENT ? EXIT_CANNOT : EXIT_FAILED,
+			 "cannot make an ifb in namespace %s: %s", netns->name,
+			 code == -ENOENT ? "this kernel has none" : reason);
+}
+
+static int find_ifb(struct netlink *nl, struct device *ifb)
+{
+	struct device *devices;
+	size_t count;
+	int ret;
+
+	ret = list_links(nl, &devices, &count);
+	if (ret)
+		return ret;
+	ret = -ENODEV;
+	for (size_t i = 0; i < count && ret; i++) {
+		if (!devices[i].is_our_ifb)
+			continue;
+		*ifb = devices[i];
+		ret = 0;
+	}
+	free(devices);
+	return ret;
+}
+
+static int make_ifb(struct netlink *nl, struct device *ifb, bool *made)
+{
+	unsigned int ifindex;
+	int ret;
+
+	*made = false;
+	ret = find_ifb(nl, ifb);
+	if (ret != -ENODEV)
+		return ret;
+	ret = ifb_make(nl, &ifindex);
+	*made = !ret;
+	return ret ?: find_ifb(nl, ifb);
+}
+
+int device_prepare_ifb(const struct netns *netns, const struct device_wish *wish, unsigned int *ifindex, int *link_fd,
+		       struct error *err)
+{
+	struct device_result result = { .egress_link_fd = -1 };
+	struct device ifb = { 0 };
+	struct netlink nl;
+	bool made = false;
+	int ret;
+
+	ret = netlink_open(&nl, netns, err);
+	if (ret)
+		goto out;
+	ret = make_ifb(&nl, &ifb, &made);
+	if (ret) {
+		cannot_ifb(netns, ret, netlink_reason(&nl, ret), err);
+		goto out;
+	}
+	ret = device_prepare(netns, &ifb, wish, &result, err);
+	if (ret)
+		goto out;
+	ret = ifb_up(&nl, ifb.ifindex);
+	if (ret)
+		cannot_ifb(netns, ret, netlink_reason(&nl, ret), err);
+out:
+	if (ret && made)
+		ifb_delete(&nl, ifb.ifindex);
+	if (ret && result.egress_link_fd >= 0)
+		close(result.egress_link_fd);
+	*ifindex = ifb.ifindex;
+	*link_fd = ret ? -1 : result.egress_link_fd;
+	netlink_close(&nl);
+	return ret;
+}
+
+int device_can_ifb(const struct netns *netns, const struct device *device, struct error *err)
+{
+	struct netlink nl;
+	int ret;
+
+	ret = netlink_open(&nl, netns, err);
+	ret = ret ?: can_ifb(&nl, netns, device, err);
+	netlink_close(&nl);
 	return ret;
 }
 
@@ -643,6 +800,12 @@ static void sweep_device(struct sweep *sweep, struct netlink *nl, const struct n
 	unsigned int ifindex = device->ifindex;
 	int ret;
 
+	if (device->is_our_ifb && sweep->queues) {
+		ret = ifb_delete(nl, ifindex);
+		if (ret)
+			failed(sweep, ret, "delete", device->name, netns, netlink_reason(nl, ret));
+		return;
+	}
 	ret = sweep_queue(sweep, nl, qdisc_root(list, ifindex), ifindex);
 	if (ret)
 		failed(sweep, ret, "bring back the queue of", device->name, netns,

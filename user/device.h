@@ -5,6 +5,8 @@
  * A device is prepared with up to three things: our tc program on the way out, our tc program on the way in (TCX where
  * the kernel has it, clsact below), and an fq queue that honours skb->tstamp. What was there before is written to the
  * journal (see below) before it is touched, and comes back exactly with device_restore_all(). Nothing here knows rules.
+ *
+ * Packets that arrive wait in a device of our own, one for each namespace (see ifb.h), which device_restore_all() deletes.
  */
 #ifndef USER_DEVICE_H
 #define USER_DEVICE_H
@@ -53,6 +55,7 @@ struct device {
 	unsigned short type; /* ARPHRD_* */
 	unsigned int tx_queues;
 	bool has_address; /* some IPv4 or IPv6 address is on it (a link-local one counts) */
+	bool is_our_ifb;  /* see ifb.h */
 };
 
 /* Devices of one namespace. The array is the caller's, to be freed with free(). */
@@ -64,9 +67,11 @@ int device_for_address(const struct netns *netns, const struct in6_addr *address
 
 /* What a device is to be prepared with. */
 struct device_wish {
-	int egress_prog_fd;     /* our tc program for packets that leave, or -1 */
-	int ingress_prog_fd;    /* our tc program for packets that arrive, or -1 */
-	bool fq;                /* replace the root queue by fq */
+	int egress_prog_fd;  /* our tc program for packets that leave, or -1 */
+	int ingress_prog_fd; /* our tc program for packets that arrive, or -1 */
+	int pick_prog_fd; /* with that one: the program behind it which picks out what is sent through the ifb, or -1 */
+	unsigned int ifb; /* index of our ifb in that namespace, or 0: nothing that arrives is to wait */
+	bool fq;          /* replace the root queue by fq */
 	uint64_t fq_horizon_ns; /* longest delay with its margin */
 	uint32_t generation;    /* of the load: goes into clsact filter handles, so that two loads live side by side */
 	const char *pin_dir;    /* bpffs directory for TCX links, or NULL: links stay open in *result only */
@@ -88,6 +93,16 @@ int device_prepare(const struct netns *netns, const struct device *device, const
 
 /* Would device_prepare() with `fq` be possible? 0, or the negative errno and reason; changes nothing. */
 int device_can_fq(const struct netns *netns, const struct device *device, struct error *err);
+
+/* The same for `ifb`: not where others look at what arrives behind our program, since they would not see it any more. */
+int device_can_ifb(const struct netns *netns, const struct device *device, struct error *err);
+
+/*
+ * Makes our ifb in the namespace, or finds it there, and prepares it: with fq, and with egress_prog_fd of the wish, which
+ * stamps packets there. *link_fd: its TCX link, the caller's to close, or -1 with clsact.
+ */
+int device_prepare_ifb(const struct netns *netns, const struct device_wish *wish, unsigned int *ifindex, int *link_fd,
+		       struct error *err);
 
 /* Packets waiting in our fq on that device. 0 when it is not ours. */
 int device_backlog(const struct netns *netns, unsigned int ifindex, uint32_t *packets, struct error *err);

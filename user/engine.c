@@ -15,6 +15,7 @@
 
 #include "bpf/match.h"
 #include "user/finished.h"
+#include "user/operation.h"
 #include "chaos.skel.h"
 
 #define ACCEPT_ARGS_SINCE_6_10 2
@@ -81,7 +82,9 @@ static void choose_programs(struct chaos *skel, const struct tables *t, const st
 	bpf_program__set_autoload(skel->progs.chaos_bind6, network);
 	bpf_program__set_autoload(skel->progs.chaos_connect4, network);
 	bpf_program__set_autoload(skel->progs.chaos_connect6, network);
-	bpf_program__set_autoload(skel->progs.chaos_socket, t->knobs.faults & 1 << CHAOS_ERRNO);
+	for (const struct operation_hook *hook = operation_hooks; hook->program; hook++)
+		bpf_program__set_autoload(bpf_object__find_program_by_name(skel->obj, hook->program),
+					  hook->operations & t->operations);
 	bpf_program__set_autoload(skel->progs.chaos_egress, packets);
 	bpf_program__set_autoload(skel->progs.chaos_ingress, packets);
 	bpf_program__set_autoload(skel->progs.chaos_query, t->knobs.faults & 1 << CHAOS_DNS);
@@ -103,6 +106,8 @@ static void choose_programs(struct chaos *skel, const struct tables *t, const st
 	bpf_program__set_autoload(skel->progs.chaos_attach, hooks && has_v1(t));
 	bpf_program__set_autoload(skel->progs.chaos_tc_out, t->device_needs & CHAOS_DEVICE_EGRESS);
 	bpf_program__set_autoload(skel->progs.chaos_tc_in, t->device_needs & CHAOS_DEVICE_INGRESS);
+	bpf_program__set_autoload(skel->progs.chaos_tc_ifb, t->device_needs & CHAOS_DEVICE_IFB);
+	bpf_program__set_autoload(skel->progs.chaos_tc_pick, t->device_needs & CHAOS_DEVICE_IFB && !f->ifb_redirect);
 }
 
 static void set_size(struct bpf_map *map, size_t entries)
@@ -163,6 +168,9 @@ static void size_maps(struct chaos *skel, const struct tables *t, const struct s
 		set_size(skel->maps.chaos_callers, 1);
 	size_probe_maps(skel, t);
 	set_size(skel->maps.chaos_claims, claims_needed(t));
+	set_size(skel->maps.chaos_paths, t->parts_count);
+	if (!t->knobs.paths)
+		set_size(skel->maps.chaos_walks, 1);
 	if (!t->names_count && !(t->knobs.faults & 1 << CHAOS_DNS) && !t->knobs.chunks)
 		set_size(skel->maps.chaos_benches, 1);
 	if (!t->pids_count && !has_v1(t))
@@ -278,6 +286,8 @@ static int fill_maps(struct chaos *skel, const struct tables *t, const struct sc
 	err = err ?: put_resolvers(skel->maps.chaos_resolvers, t->resolvers);
 	err = err ?: PUT_PAIRS(skel->maps.chaos_hosts, t->hosts, t->hosts_count);
 	err = err ?: put_array(skel->maps.chaos_name_sets, t->name_sets, sizeof(*t->name_sets), t->name_sets_count);
+	for (size_t i = 0; i < t->parts_count && !err; i++)
+		err = put(skel->maps.chaos_paths, &t->parts[i].key, &t->parts[i].part);
 	for (size_t i = 0; i < t->names_count && !err; i++)
 		err = put(skel->maps.chaos_names, &t->names[i].key, &t->names[i].number);
 	for (size_t i = 0; i < t->resolved_count && !err; i++)
@@ -320,6 +330,12 @@ static uint32_t search_steps(size_t count)
 	return steps;
 }
 
+/* -1 for one that is not needed. */
+static int fd_of(const struct bpf_program *prog)
+{
+	return bpf_program__autoload(prog) ? bpf_program__fd(prog) : -1;
+}
+
 int engine_open(const struct tables *tables, const struct schedule *schedule, const struct features *features,
 		uint32_t generation, int control_fd, int sock_fd, struct engine *engine, struct error *err)
 {
@@ -328,7 +344,7 @@ int engine_open(const struct tables *tables, const struct schedule *schedule, co
 	int ret;
 
 	memset(engine, 0, sizeof(*engine));
-	engine->egress_fd = engine->ingress_fd = -1;
+	engine->egress_fd = engine->ingress_fd = engine->ifb_fd = engine->pick_fd = -1;
 	if (!skel)
 		return explain_load(-errno, err);
 	engine->skel = skel;
@@ -336,6 +352,9 @@ int engine_open(const struct tables *tables, const struct schedule *schedule, co
 	knobs.generation = generation;
 	knobs.search_steps = search_steps(schedule->count + SPARE_INTERVALS);
 	knobs.set_retval = features->has[FEATURE_SET_RETVAL];
+	knobs.ifb_redirect = features->ifb_redirect;
+	knobs.set_tstamp = knobs.paces_arriving &&
+			   libbpf_probe_bpf_helper(BPF_PROG_TYPE_SCHED_CLS, BPF_FUNC_skb_set_tstamp, NULL) == 1;
 	knobs.leader_comm = can_read_leader();
 	knobs.registers = features->has[FEATURE_PROBE_REGISTERS];
 	knobs.write_user = features->has[FEATURE_WRITE_USER];
@@ -358,10 +377,10 @@ int engine_open(const struct tables *tables, const struct schedule *schedule, co
 	}
 	engine->control_fd = bpf_map__fd(skel->maps.chaos_control);
 	engine->sock_fd = bpf_map__fd(skel->maps.chaos_sock);
-	if (bpf_program__autoload(skel->progs.chaos_tc_out))
-		engine->egress_fd = bpf_program__fd(skel->progs.chaos_tc_out);
-	if (bpf_program__autoload(skel->progs.chaos_tc_in))
-		engine->ingress_fd = bpf_program__fd(skel->progs.chaos_tc_in);
+	engine->egress_fd = fd_of(skel->progs.chaos_tc_out);
+	engine->ingress_fd = fd_of(skel->progs.chaos_tc_in);
+	engine->ifb_fd = fd_of(skel->progs.chaos_tc_ifb);
+	engine->pick_fd = fd_of(skel->progs.chaos_tc_pick);
 out:
 	if (ret)
 		engine_free(engine);

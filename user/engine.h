@@ -19,7 +19,7 @@
 
 struct chaos; /* the skeleton */
 
-#define ENGINE_MAX_LINKS 24
+#define ENGINE_MAX_LINKS 48
 
 struct engine {
 	struct chaos *skel;
@@ -27,6 +27,7 @@ struct engine {
 	char pin_dir[96]; /* of this load, empty before engine_pin() */
 	int control_fd, sock_fd;
 	int egress_fd, ingress_fd; /* tc programs, -1 when no rule needs them */
+	int ifb_fd, pick_fd;       /* those of packets that arrive and wait; `pick` only where they need it */
 	struct bpf_link *links[ENGINE_MAX_LINKS];
 	int links_count;
 };

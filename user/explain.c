@@ -362,9 +362,15 @@ static void say_rate(struct sentence *s, uint64_t bits)
 	say_decimal(s, bits, units[i].bits, units[i].name);
 }
 
-/* "send 1 Mbit/s at most", "send an event each 200 ms at most" */
+/* "carry at most 1 Mbit/s each towards the server", "carry an event each 200 ms at most towards the client" */
 static void say_pace(struct sentence *s, const struct rule *rule, enum chaos_fault fault)
 {
+	static const char *const where[] = {
+		[CHAOS_REQUEST] = " towards the server",
+		[CHAOS_RESPONSE] = " towards the client",
+		[CHAOS_BOTH] = " in either direction",
+	};
+
 	if (fault == CHAOS_RATE) {
 		say(s, "carry at most ");
 		say_rate(s, rule->fault.rate_bits);
@@ -374,7 +380,7 @@ static void say_pace(struct sentence *s, const struct rule *rule, enum chaos_fau
 		say_duration(s, rule->fault.token_ns);
 		say(s, " at most");
 	}
-	say(s, " towards the %s", rule->match.side == CHAOS_SIDE_CLIENT ? "server" : "client");
+	say(s, "%s", where[fault == CHAOS_TOKENS ? CHAOS_RESPONSE : rule->match.directions]);
 }
 
 static void say_refuse(struct sentence *s, const struct rule *rule)

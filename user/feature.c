@@ -14,6 +14,7 @@
 #include <bpf/libbpf.h>
 #include <linux/bpf.h>
 
+#include "user/ifb.h"
 #include "user/linux_compat.h"
 #include "user/qdisc.h"
 #include "user/target.h"
@@ -23,18 +24,18 @@
 	_Static_assert(sizeof(name) / sizeof(name[0]) == FEATURE_COUNT, #name " must have every feature")
 
 TABLE(feature_names, "bpf", "btf", "cgroup2", "ringbuf", "fork-hook", "set-retval", "tcx", "fq", "accept-hook", "probe",
-      "probe-cookie", "probe-multi", "probe-registers", "write-user", "signal", "pidfd-getfd");
+      "probe-cookie", "probe-multi", "probe-registers", "write-user", "signal", "pidfd-getfd", "ifb", "fmod-ret");
 TABLE(feature_uses, "everything", "everything", "everything", "events, and news of namespaces that appear later",
       "children of a named pid, cgroups made later", "refuse with any errno", "drop and reset at devices", "delay",
       "the owner of an accepted connection", "gpu-oom and call", "which function a probe is on",
       "many probes in one link", "gpu-oom and call without a tracing process", "what cudaMemGetInfo says with 'above'",
-      "gpu-oom and call with one", "connections older than the load");
+      "gpu-oom and call with one", "connections older than the load", "rate and tokens of what arrives", "errno");
 TABLE(feature_fallbacks, NULL, NULL, NULL, NULL, "rules with pid or cgroup see only what exists at load",
       "a rewritten destination: TCP only, and a timeout takes 3 s", "clsact filters", "delay is refused",
       "accepted connections belong to whoever opened the listener", "gpu-oom and call are refused",
       "functions are told apart by their place in a page", "a link for each", "the process is traced (ptrace)",
       "cudaMemGetInfo tells the truth", "gpu-oom and call need probe-registers",
-      "old connections are known by cgroup and user only");
+      "old connections are known by cgroup and user only", "rate and tokens slow what leaves only", "errno is refused");
 
 struct probe_result {
 	bool ok;
@@ -229,6 +230,31 @@ static struct probe_result probe_registers(void)
 	return result_of(load_insns(BPF_PROG_TYPE_KPROBE, 0, insns, 3));
 }
 
+/*
+ * Attaches to a hook for an instant, and lets it go on: a program may load and still find no trampoline (no ftrace with
+ * direct calls). That it is in the kernel's BTF is not enough either: the verifier has to agree that it may fail.
+ */
+static struct probe_result probe_fmod_ret(void)
+{
+	struct probe_result r = { .ok = false, .error = ENOENT };
+	LIBBPF_OPTS(bpf_prog_load_opts, opts, .expected_attach_type = BPF_MODIFY_RETURN);
+	const struct bpf_insn insns[] = {
+		{ .code = 0xb7, .dst_reg = 0, .imm = 0 },
+		{ .code = 0x95 },
+	};
+	int prog, link;
+
+	opts.attach_btf_id = libbpf_find_vmlinux_btf_id("security_socket_create", BPF_MODIFY_RETURN);
+	if ((int)opts.attach_btf_id <= 0)
+		return r;
+	prog = bpf_prog_load(BPF_PROG_TYPE_TRACING, "chaos_probe", "GPL", insns, 2, &opts);
+	if (prog < 0)
+		return result_of(prog);
+	link = bpf_raw_tracepoint_open(NULL, prog);
+	close(prog);
+	return result_of(link);
+}
+
 static struct probe_result probe_pidfd_getfd(void)
 {
 	int self = syscall(SYS_pidfd_open, getpid(), 0), fd;
@@ -289,5 +315,20 @@ void features_probe(struct features *f)
 	set(f, FEATURE_PROBE_REGISTERS, probe_registers());
 	set(f, FEATURE_WRITE_USER, probe_write_user());
 	set(f, FEATURE_SIGNAL, probe_helper(BPF_FUNC_send_signal_thread));
+	set(f, FEATURE_FMOD_RET, probe_fmod_ret());
 	set(f, FEATURE_FQ, result_of_call(qdisc_probe_fq()));
+}
+
+void features_probe_ifb(struct features *f)
+{
+	int ret;
+
+	if (geteuid() != 0)
+		return;
+	ret = ifb_probe(&f->ifb_redirect);
+	set(f, FEATURE_IFB, result_of_call(ret));
+	if (ret == -ENOENT)
+		snprintf(f->why_not[FEATURE_IFB], sizeof(f->why_not[0]), "it has no ifb, or no act_mirred");
+	else if (ret == -EOPNOTSUPP)
+		snprintf(f->why_not[FEATURE_IFB], sizeof(f->why_not[0]), "packets do not come back from it");
 }

@@ -25,12 +25,15 @@ enum feature {
 	FEATURE_WRITE_USER,      /* they may write the memory of the process */
 	FEATURE_SIGNAL,          /* they may send a signal, for that process */
 	FEATURE_PIDFD_GETFD,     /* connections older than the load */
+	FEATURE_IFB,             /* rate and tokens of what arrives; see features_probe_ifb() */
+	FEATURE_FMOD_RET,        /* programs that give a function of the kernel its result: errno */
 	FEATURE_COUNT,
 };
 
 struct features {
 	bool has[FEATURE_COUNT];
 	char why_not[FEATURE_COUNT][160]; /* what the probe said, empty when it is there */
+	bool ifb_redirect;                /* bpf_redirect() reaches an ifb; else it takes act_mirred */
 	char cgroup2_mount[256];          /* where cgroup v2 is mounted */
 	char kernel[128];                 /* uname -r */
 };
@@ -42,7 +45,10 @@ extern const char *const feature_uses[];
 /* What is done without it, a phrase; NULL: nothing works without it. */
 extern const char *const feature_fallbacks[];
 
-/* Probes everything. Takes some milliseconds; leaves nothing behind. Without root every answer is no. */
+/* Probes everything but the ifb. Takes some milliseconds; leaves nothing behind. Without root every answer is no. */
 void features_probe(struct features *features);
+
+/* Probes the ifb, for those who ask: it takes a device, and a packet that goes through it. */
+void features_probe_ifb(struct features *features);
 
 #endif

@@ -62,6 +62,7 @@ static const struct {
 	{ "tokens", NULL, "tokens=5/s" },
 	{ "dns", NULL, "dns=nxdomain" },
 	{ "break-after", NULL, "break-after=4KiB" },
+	{ "errno", NULL, "errno.operation=open errno.error=EIO" },
 };
 #define FAULT_WORDS (sizeof(faults) / sizeof(faults[0]))
 
@@ -445,7 +446,8 @@ static int unknown_fault(const char *word, struct error *err)
 	else
 		error_hint(err, "faults are drop, delay, jitter, distribution, refuse, reset, accept-silence, "
 				"tls-stall, duplicate, "
-				"corrupt, reorder, half-open, rate, tokens, dns and break-after, as in delay=5s");
+				"corrupt, reorder, half-open, rate, tokens, dns, break-after and errno, as in "
+				"delay=5s");
 	return -EINVAL;
 }
 

@@ -4,6 +4,7 @@
  */
 #include "user/log.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "user/output.h"
@@ -93,16 +94,16 @@ void log_block(const char *text)
 
 int log_libbpf(int level, const char *fmt, va_list ap)
 {
-	char text[4096];
-	char *line, *rest = text;
+	char *text, *line, *rest;
 
-	if (level >= verbose)
+	/* What the verifier says may be long, and what was wrong stands at its end. */
+	if (level >= verbose || vasprintf(&text, fmt, ap) < 0)
 		return 0;
-	vsnprintf(text, sizeof(text), fmt, ap);
 	fflush(stdout);
-	while ((line = strsep(&rest, "\n"))) {
+	for (rest = text; (line = strsep(&rest, "\n"));) {
 		if (line[0])
 			print_line("", line);
 	}
+	free(text);
 	return 0;
 }

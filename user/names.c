@@ -51,6 +51,19 @@ int errno_of_name(const char *name)
 	return 0;
 }
 
+const char *const *errno_names(void)
+{
+	static const char *names[256];
+	size_t count = 0;
+
+	for (int error = 1; error < MAX_ERRNO && count + 1 < sizeof(names) / sizeof(names[0]); error++) {
+		names[count] = strerrorname_np(error);
+		count += names[count] != NULL;
+	}
+	names[count] = NULL;
+	return names;
+}
+
 const char *errno_name(int error)
 {
 	static char unknown[32];

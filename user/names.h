@@ -25,6 +25,9 @@ int name_index(const char *const *names, const char *word);
 /* The positive errno of "ECONNREFUSED"; 0 when there is none of that name. */
 int errno_of_name(const char *name);
 
+/* All names that errno_of_name() knows; ends with NULL. */
+const char *const *errno_names(void);
+
 /* "ECONNREFUSED" for a positive errno; "errno N" from a static buffer for an unknown one. */
 const char *errno_name(int error);
 

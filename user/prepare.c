@@ -88,7 +88,7 @@ static bool reaches(const struct netns *netns, const struct rule *rule, unsigned
 
 static bool rule_wants(const struct netns *netns, const struct rule *rule, const struct device *device)
 {
-	if (!(device->flags & IFF_UP))
+	if (!(device->flags & IFF_UP) || device->is_our_ifb)
 		return false;
 	if (routes_can_be_asked(rule))
 		return reaches(netns, rule, device->ifindex);
@@ -125,7 +125,7 @@ int rule_devices(const struct rules *rules, const struct tables *tables, size_t 
 static unsigned int needs_of(const struct prepare *p, const struct netns *netns, const struct chaos_vector *possible,
 			     const struct device *device)
 {
-	unsigned int needs = 0, all = CHAOS_DEVICE_EGRESS | CHAOS_DEVICE_INGRESS | CHAOS_DEVICE_FQ;
+	unsigned int needs = 0, all = CHAOS_DEVICE_EGRESS | CHAOS_DEVICE_INGRESS | CHAOS_DEVICE_FQ | CHAOS_DEVICE_IFB;
 
 	for (size_t i = 0; i < p->rules->count && needs != all; i++) {
 		unsigned int of_rule = rule_device_needs(&p->rules->rules[i]);
@@ -133,6 +133,9 @@ static unsigned int needs_of(const struct prepare *p, const struct netns *netns,
 		if (has_rule(possible, i) && (of_rule & ~needs) && rule_wants(netns, &p->rules->rules[i], device))
 			needs |= of_rule;
 	}
+	/* The filter that picks what is held must be there before our program is: no device gets it later. */
+	if (needs & CHAOS_DEVICE_INGRESS && p->engine && p->engine->pick_fd >= 0)
+		needs |= CHAOS_DEVICE_IFB;
 	return needs;
 }
 
@@ -183,6 +186,7 @@ static struct prepared_netns *space_of(struct prepare *p, const struct netns *ne
 	if (more->netns.fd < 0)
 		return NULL;
 	more->cookie = netns_cookie(netns, p->engine->sock_fd);
+	more->ifb_link = -1;
 	p->count++;
 	return more;
 }
@@ -206,9 +210,30 @@ static struct prepared_device *device_of(struct prepared_netns *space, unsigned 
 static int tell_programs(struct prepare *p, const struct prepared_netns *space, const struct prepared_device *device)
 {
 	struct chaos_device_key key = { .netns = space->cookie, .ifindex = device->ifindex };
-	uint32_t flags = device->flags | CHAOS_DEVICE_SEEN;
+	struct chaos_device value = { .flags = device->flags | CHAOS_DEVICE_SEEN, .ifb = space->ifb };
 
-	return bpf_map_update_elem(engine_map(p->engine, "chaos_devices"), &key, &flags, BPF_ANY) ? -errno : 0;
+	return bpf_map_update_elem(engine_map(p->engine, "chaos_devices"), &key, &value, BPF_ANY) ? -errno : 0;
+}
+
+static int prepare_ifb(const struct prepare *p, struct prepared_netns *space, struct error *err)
+{
+	const struct device_wish wish = {
+		.egress_prog_fd = p->engine->ifb_fd,
+		.ingress_prog_fd = -1,
+		.fq = true,
+		.fq_horizon_ns = p->horizon_ns,
+		.generation = p->engine->generation,
+		.pin_dir = p->pin_dir,
+	};
+	unsigned int ifindex;
+	int ret;
+
+	if (space->ifb)
+		return 0;
+	ret = device_prepare_ifb(&space->netns, &wish, &ifindex, &space->ifb_link, err);
+	if (!ret)
+		space->ifb = ifindex;
+	return ret;
 }
 
 static int prepare_one(struct prepare *p, struct prepared_netns *space, const struct device *device, unsigned int needs,
@@ -219,6 +244,7 @@ static int prepare_one(struct prepare *p, struct prepared_netns *space, const st
 	struct device_wish wish = {
 		.egress_prog_fd = -1,
 		.ingress_prog_fd = -1,
+		.pick_prog_fd = -1,
 		.fq_horizon_ns = p->horizon_ns,
 		.generation = p->engine->generation,
 		.pin_dir = p->pin_dir,
@@ -234,6 +260,13 @@ static int prepare_one(struct prepare *p, struct prepared_netns *space, const st
 		wish.egress_prog_fd = p->engine->egress_fd;
 	if (needs & CHAOS_DEVICE_INGRESS)
 		wish.ingress_prog_fd = p->engine->ingress_fd;
+	if (needs & CHAOS_DEVICE_IFB) {
+		ret = prepare_ifb(p, space, err);
+		if (ret)
+			return ret == -ENODEV ? 0 : ret;
+		wish.pick_prog_fd = p->engine->pick_fd;
+		wish.ifb = space->ifb;
+	}
 	wish.fq = needs & CHAOS_DEVICE_FQ;
 	ret = device_prepare(&space->netns, device, &wish, &result, err);
 	if (ret == -ENODEV)
@@ -254,8 +287,10 @@ static int prepare_one(struct prepare *p, struct prepared_netns *space, const st
 static int dry_one(const struct prepare *p, const struct netns *netns, const struct device *device, unsigned int needs,
 		   struct error *err)
 {
+	int ret = needs & CHAOS_DEVICE_FQ ? device_can_fq(netns, device, err) : 0;
+
 	(void)p;
-	return needs & CHAOS_DEVICE_FQ ? device_can_fq(netns, device, err) : 0;
+	return !ret && needs & CHAOS_DEVICE_IFB ? device_can_ifb(netns, device, err) : ret;
 }
 
 static int prepare_space(struct prepare *p, const struct netns *netns, const struct process_list *processes, bool dry,
@@ -319,10 +354,13 @@ uint32_t prepare_backlog(const struct prepare *p)
 	uint32_t sum = 0;
 
 	for (size_t i = 0; i < p->count; i++) {
-		for (size_t d = 0; d < p->spaces[i].count; d++) {
-			uint32_t packets = 0;
-			struct error ignored;
+		uint32_t packets = 0;
+		struct error ignored;
 
+		if (p->spaces[i].ifb && device_backlog(&p->spaces[i].netns, p->spaces[i].ifb, &packets, &ignored) == 0)
+			sum += packets;
+		for (size_t d = 0; d < p->spaces[i].count; d++) {
+			packets = 0;
 			if (p->spaces[i].devices[d].flags & CHAOS_DEVICE_FQ &&
 			    device_backlog(&p->spaces[i].netns, p->spaces[i].devices[d].ifindex, &packets, &ignored) ==
 				    0)
@@ -341,6 +379,8 @@ void prepare_free(struct prepare *p)
 					close(p->spaces[i].devices[d].links[side]);
 			}
 		}
+		if (p->spaces[i].ifb_link >= 0)
+			close(p->spaces[i].ifb_link);
 		free(p->spaces[i].devices);
 		close(p->spaces[i].netns.fd);
 	}

@@ -26,6 +26,8 @@ struct prepared_device {
 struct prepared_netns {
 	struct netns netns;
 	uint64_t cookie;
+	unsigned int ifb; /* our ifb there, or 0 */
+	int ifb_link;     /* as prepared_device.links */
 	struct prepared_device *devices;
 	size_t count;
 };

@@ -132,6 +132,7 @@ struct fault {
 	int64_t call_returns;
 	enum chaos_operation operation; /* errno, */
 	struct text path;	   /* of its file, may end with a star, */
+	char *real_path;	   /* without symbolic links, by paths_resolve(); NULL: the same */
 	int error;		   /* and what it fails with, positive */
 	int refuse;		   /* positive errno: ECONNREFUSED, ETIMEDOUT, ENETUNREACH, EPERM (denied) */
 };

@@ -8,9 +8,11 @@
 #include <string.h>
 
 #include "user/names.h"
+#include "user/operation.h"
 #include "user/rules_parse.h"
 
 #define MAX_FAILURES 1000
+#define NAME_MAX_LEN (CHAOS_PART_LEN - 2) /* of a file, for the kernel to see its end */
 
 /*
  * PyTorch asks up to three times before its user hears of it: what is left of one failure is a number in its
@@ -152,41 +154,51 @@ static int key_operation(struct parser *p, const struct node *node, void *target
 static int key_error(struct parser *p, const struct node *node, void *target)
 {
 	struct fault *fault = target;
-	const char *text;
+	const char *text, *near;
 	int err;
 
 	err = value_text(p, node, "the name of an error such as EIO", &text);
 	if (err)
 		return err;
 	fault->error = errno_of_name(text);
-	if (!fault->error)
-		return fail(p, node->mark, "unknown error '%s', expected the name of an errno such as EIO or ENOSPC",
-			    show(p, text));
-	return 0;
+	if (fault->error)
+		return 0;
+	near = nearest_word(text, errno_names());
+	if (near)
+		return fail(p, node->mark, "unknown error '%s', did you mean '%s'?", show(p, text), near);
+	return fail(p, node->mark, "unknown error '%s', expected the name of an errno such as EIO or ENOSPC",
+		    show(p, text));
 }
 
-/* Operations on files have a path; of the rest, nothing is known but who asks. */
-static bool has_path(enum chaos_operation operation)
-{
-	return operation == CHAOS_OPEN || operation == CHAOS_CREATE || operation == CHAOS_READ ||
-	       operation == CHAOS_WRITE || operation == CHAOS_MMAP || operation == CHAOS_EXEC ||
-	       operation == CHAOS_IOCTL;
-}
-
-/* Absolute, and a glob only where the kernel can follow it: `*` within the last part, or `**` as the last part. */
+/* Every part is a name, and the last may be a glob that the kernel can follow: `name*`, or `**` for all below. */
 static int check_path(struct parser *p, const struct node *node, const char *path)
 {
 	const char *star = strchr(path, '*');
+	size_t parts = 0;
 
 	if (path[0] != '/')
 		return fail(p, node->mark, "path '%s' must begin with '/'", show(p, path));
-	if (strstr(path, "//") || strstr(path, "/./") || strstr(path, "/../"))
-		return fail(p, node->mark, "path '%s' must be written without '//', '.' and '..'", show(p, path));
 	if (star && strcmp(star, "*") != 0 && (strcmp(star, "**") != 0 || star[-1] != '/'))
 		return fail(p, node->mark,
 			    "path '%s' has a '*' in the middle; a path may end with '*' (names that begin so) or '/**' "
 			    "(all below)",
 			    show(p, path));
+	for (const char *name = path; *name; parts++) {
+		size_t len = strcspn(++name, "/");
+
+		if (!len && !name[len])
+			return fail(p, node->mark, "path '%s' ends with '/', write '%s**' for all that is below",
+				    show(p, path), show(p, path));
+		if (!len || (len <= 2 && strncmp(name, "..", len) == 0))
+			return fail(p, node->mark, "path '%s' must be written without '//', '.' and '..'",
+				    show(p, path));
+		if (len > NAME_MAX_LEN)
+			return fail(p, node->mark, "path '%s' has a name of more than %d bytes", show(p, path),
+				    NAME_MAX_LEN);
+		name += len;
+	}
+	if (parts > CHAOS_MAX_PARTS)
+		return fail(p, node->mark, "path '%s' has more than %d parts", show(p, path), CHAOS_MAX_PARTS);
 	return 0;
 }
 
@@ -210,7 +222,7 @@ int key_errno(struct parser *p, const struct node *node, void *target)
 			    "'errno' needs 'operation' and 'error', as in { operation: write, error: ENOSPC }");
 	if (!fault->path.text)
 		return 0;
-	if (!has_path(fault->operation))
+	if (!operation_has_path(fault->operation))
 		return fail(p, node_get(node, "path")->key_mark, "'path' makes no sense with '%s', which has no file",
 			    operation_names[fault->operation]);
 	return check_path(p, node_get(node, "path"), fault->path.text);

@@ -620,18 +620,27 @@ static int check_leaving(struct parser *p, const struct node *node, const struct
 	return 0;
 }
 
+/* What arrives waits for TCP only, where tc can tell whose it is: a rule about nothing else is about TCP alone. */
 static int check_pace(struct parser *p, const struct node *node, struct rule *rule, enum chaos_fault fault)
 {
+	struct match *match = &rule->match;
+	const enum chaos_direction leaves = match->side == CHAOS_SIDE_CLIENT ? CHAOS_REQUEST : CHAOS_RESPONSE;
+	unsigned int paced = match->directions & (fault == CHAOS_TOKENS ? CHAOS_RESPONSE : CHAOS_BOTH);
+	const struct node *match_node = node_get(node, "match");
 	int err = check_per_connection(p, node, rule, fault);
 
-	if (!err)
-		err = check_leaving(p, node, &rule->match, fault_names[fault]);
-	if (!err && fault == CHAOS_TOKENS && rule->match.side != CHAOS_SIDE_SERVER)
-		err = fail(
-			p, node_get(node_get(node, "fault"), "tokens")->key_mark,
-			"'tokens' are what a server sends, and what arrives is not held: name the process that sends "
-			"them, with 'side: server'");
-	return err;
+	if (err)
+		return err;
+	if (!paced)
+		return fail(p, match_mark(node, "direction"), "'tokens' are what a server sends: a request has none");
+	if (paced & leaves)
+		return 0;
+	if (match_node && node_get(match_node, "protocol") && (match->protocols & (1U << CHAOS_UDP)))
+		return fail(p, match_mark(node, "protocol"),
+			    "'%s' of packets that arrive is for tcp only: leave udp out, or name the other end",
+			    fault_names[fault]);
+	match->protocols = 1U << CHAOS_TCP;
+	return 0;
 }
 
 /* What arrives is damaged for TCP only, where tc can tell whose it is: such a rule is about TCP alone. */
@@ -752,4 +761,5 @@ void fault_free(struct fault *fault)
 	free(fault->call_library.text);
 	free(fault->call_function.text);
 	free(fault->path.text);
+	free(fault->real_path);
 }

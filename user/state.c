@@ -202,11 +202,11 @@ static size_t count_devices(uint32_t generation)
 	int fd = store_open_pin(generation, "chaos_devices");
 	struct chaos_device_key key, *last = NULL;
 	size_t count = 0;
-	uint32_t flags;
+	struct chaos_device device;
 
 	while (fd >= 0 && bpf_map_get_next_key(fd, last, &key) == 0) {
 		last = &key;
-		if (bpf_map_lookup_elem(fd, &key, &flags) == 0 && flags & ~CHAOS_DEVICE_SEEN)
+		if (bpf_map_lookup_elem(fd, &key, &device) == 0 && device.flags & ~CHAOS_DEVICE_SEEN)
 			count++;
 	}
 	if (fd >= 0)

@@ -484,8 +484,10 @@ static int make_operations(struct tables *t, const struct rules *rules)
 		for (size_t i = 0; i < rules->count; i++) {
 			const struct fault *f = &rules->rules[i].fault;
 
-			if (f->faults & 1 << CHAOS_ERRNO && (int)f->operation == operation)
-				set_bit(&v, i);
+			if (!(f->faults & 1 << CHAOS_ERRNO) || (int)f->operation != operation)
+				continue;
+			set_bit(&v, i);
+			t->operations |= 1U << operation;
 		}
 		err = tables_set_number(t, &v, &t->knobs.operations[operation]);
 	}
@@ -547,7 +549,8 @@ static void make_rule(struct chaos_rule *to, struct chaos_budget *budget, const 
 	to->drop_ppm = from->fault.drop_ppm;
 	to->flags = (observe ? CHAOS_RULE_OBSERVE : 0) | (from->fault.drop_all ? CHAOS_RULE_DROP_ALL : 0) |
 		    (from->match.include_ssh ? CHAOS_RULE_INCLUDE_SSH : 0) |
-		    (from->fault.faults & CHAOS_LASTING ? CHAOS_RULE_LASTS : 0);
+		    (from->fault.faults & CHAOS_LASTING ? CHAOS_RULE_LASTS : 0) |
+		    (from->fault.path.text ? CHAOS_RULE_PATH : 0);
 	to->percent_ramp = ramp_of(&from->percent_ramp);
 	to->drop_ramp = ramp_of(&from->fault.drop_ramp);
 	to->loss = from->fault.loss;
@@ -587,6 +590,23 @@ static void make_rule(struct chaos_rule *to, struct chaos_budget *budget, const 
 	make_slots(budget, from->rate_count);
 }
 
+/* What waits does so where it leaves, or, arriving and TCP, in an ifb. Tokens are what a server says. */
+static unsigned int pace_needs(const struct rule *rule)
+{
+	bool client = rule->match.side == CHAOS_SIDE_CLIENT;
+	unsigned int leaving = client ? CHAOS_REQUEST : CHAOS_RESPONSE, paced = 0, needs = 0;
+
+	if (rule->fault.faults & 1 << CHAOS_RATE)
+		paced |= rule->match.directions;
+	if (rule->fault.faults & 1 << CHAOS_TOKENS)
+		paced |= rule->match.directions & CHAOS_RESPONSE;
+	if (paced & leaving)
+		needs |= CHAOS_DEVICE_FQ;
+	if (paced & ~leaving && rule->match.protocols & 1 << CHAOS_TCP)
+		needs |= CHAOS_DEVICE_INGRESS | CHAOS_DEVICE_IFB;
+	return needs;
+}
+
 unsigned int rule_device_needs(const struct rule *rule)
 {
 	unsigned int faults = rule->fault.faults, needs = 0;
@@ -599,6 +619,7 @@ unsigned int rule_device_needs(const struct rule *rule)
 		needs |= CHAOS_DEVICE_EGRESS | CHAOS_DEVICE_INGRESS;
 	if (faults & CHAOS_FAULTS_BY_FQ)
 		needs |= CHAOS_DEVICE_FQ;
+	needs |= pace_needs(rule);
 	if (faults & 1 << CHAOS_DELAY && rule->per == CHAOS_PER_PACKET)
 		needs |= CHAOS_DEVICE_EGRESS;
 	return needs;
@@ -641,6 +662,7 @@ static int make_rules(struct tables *t, const struct rules *rules, bool observe)
 		set_bit(&all, i);
 	}
 	t->knobs.rules = rules->count;
+	t->knobs.paces_arriving = !!(t->device_needs & CHAOS_DEVICE_IFB);
 	t->knobs.arriving_ports = all_arriving_name_ports(rules);
 	t->knobs.words = (rules->count + 63) / 64;
 	return tables_set_number(t, &all, &t->knobs.everything);
@@ -712,8 +734,9 @@ int tables_make(const struct rules *rules, const struct target *targets, bool ob
 	}
 	t->knobs.follows = t->follows;
 	if (make_rules(t, rules, observe) || make_kinds(t, rules) || make_operations(t, rules) ||
-	    make_probed(t, rules) || make_pids(t, targets, rules->count) || make_cgroups(t, targets, rules->count) ||
-	    make_users(t, targets, rules->count) || make_ports(t, rules) || make_spread(t)) {
+	    tables_make_paths(t, rules) || make_probed(t, rules) || make_pids(t, targets, rules->count) ||
+	    make_cgroups(t, targets, rules->count) || make_users(t, targets, rules->count) || make_ports(t, rules) ||
+	    make_spread(t)) {
 		ret = no_memory(err);
 		goto out;
 	}
@@ -748,6 +771,7 @@ void tables_free(struct tables *t)
 	free(t->names);
 	free(t->resolved);
 	free(t->name_sets);
+	free(t->parts);
 	free(t->spread);
 	free(t);
 }

@@ -43,6 +43,12 @@ struct resolved_pair {
 	uint32_t number;
 };
 
+/* A name in a directory that rules have in a path. */
+struct part_pair {
+	struct chaos_part_key key;
+	struct chaos_part part;
+};
+
 struct tables {
 	struct chaos_rule *rules;
 	struct chaos_budget *budgets;
@@ -75,6 +81,10 @@ struct tables {
 	size_t resolved_count;
 	uint32_t *name_sets; /* by number; 0 is CHAOS_NAME_OPEN */
 	size_t name_sets_count;
+
+	struct part_pair *parts;
+	size_t parts_count;
+	unsigned int operations; /* of all rules for errno, a set of 1 << enum chaos_operation */
 
 	struct chaos_patterns patterns;
 	uint32_t pattern_sets[CHAOS_MAX_PATTERNS];
@@ -116,6 +126,9 @@ void tables_process_rules(const struct tables *tables, const struct process *pro
 
 /* The rules for a process name (16 bytes, the rest NUL). */
 void tables_comm_rules(const struct tables *tables, const char *comm, struct chaos_vector *rules);
+
+/* The rules that name this file, whoever uses it, those without a path included; NULL: what has no path. */
+void tables_path_rules(const struct tables *tables, const char *path, struct chaos_vector *rules);
 
 /* What the kernel's matcher chooses among all rules: for tests. CHAOS_NO_RULE when none matches. */
 struct probe {

@@ -22,6 +22,7 @@ int tables_set_number(struct tables *t, const struct chaos_vector *v, uint32_t *
 /* Is this the name of a process that asks for names in the place of others, and does a rule count that? */
 bool tables_is_resolver(const struct tables *t, const char *comm);
 
+int tables_make_paths(struct tables *t, const struct rules *rules);
 int tables_make_names(struct tables *t, const struct rules *rules, struct error *err);
 
 /* The set that a connection's name leads to: the longest pattern that fits; without a name, what its address was. */

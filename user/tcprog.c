@@ -9,6 +9,7 @@
 #include <linux/pkt_cls.h>
 #include <linux/pkt_sched.h>
 #include <linux/rtnetlink.h>
+#include <linux/tc_act/tc_mirred.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -227,7 +228,14 @@ static struct filter read_filter(const struct nlmsghdr *message)
 
 static bool is_our_filter(const struct filter *filter)
 {
-	return filter->handle >> 20 == TCPROG_HANDLE(0) >> 20 && is_our_name(filter->name);
+	uint32_t first = filter->handle >> 20;
+
+	return (first == TCPROG_HANDLE(0) >> 20 || first == TCPROG_PICK_HANDLE(0) >> 20) && is_our_name(filter->name);
+}
+
+static bool is_of_generation(const struct filter *filter, uint32_t generation)
+{
+	return filter->handle == TCPROG_HANDLE(generation) || filter->handle == TCPROG_PICK_HANDLE(generation);
 }
 
 static uint32_t filter_prio(const struct filter *filter)
@@ -380,27 +388,102 @@ static int choose_prio(struct netlink *nl, unsigned int ifindex, enum tcprog_sid
 	return 0;
 }
 
-int tcprog_filter(struct netlink *nl, unsigned int ifindex, enum tcprog_side side, int prog_fd, uint32_t generation)
+/* Begins a filter that runs the program; its options are left open. */
+static int begin_program(struct netlink *nl, unsigned int ifindex, enum tcprog_side side, int prog_fd, uint32_t handle,
+			 struct nlmsghdr **request, struct nlattr **options)
 {
 	char own[BPF_OBJ_NAME_LEN] = "", name[sizeof(NAME_PREFIX) + BPF_OBJ_NAME_LEN];
-	struct nlmsghdr *request;
-	struct nlattr *options;
 	uint32_t prio;
 	int ret;
 
-	ret = choose_prio(nl, ifindex, side, TCPROG_HANDLE(generation), &prio);
+	ret = choose_prio(nl, ifindex, side, handle, &prio);
 	if (ret)
 		return ret;
 	prog_name(prog_fd, own, sizeof(own));
 	snprintf(name, sizeof(name), "%s%s", is_our_name(own) ? "" : NAME_PREFIX, own);
 	/* Without NLM_F_EXCL: the same load once more on this device replaces its own filter. */
-	request = begin_filter(nl, RTM_NEWTFILTER, NLM_F_CREATE, ifindex, side, prio, TCPROG_HANDLE(generation));
-	options = mnl_attr_nest_start(request, TCA_OPTIONS);
-	mnl_attr_put_u32(request, TCA_BPF_FD, prog_fd);
-	mnl_attr_put_strz(request, TCA_BPF_NAME, name);
+	*request = begin_filter(nl, RTM_NEWTFILTER, NLM_F_CREATE, ifindex, side, prio, handle);
+	*options = mnl_attr_nest_start(*request, TCA_OPTIONS);
+	mnl_attr_put_u32(*request, TCA_BPF_FD, prog_fd);
+	mnl_attr_put_strz(*request, TCA_BPF_NAME, name);
+	return 0;
+}
+
+int tcprog_filter(struct netlink *nl, unsigned int ifindex, enum tcprog_side side, int prog_fd, uint32_t generation)
+{
+	struct nlmsghdr *request;
+	struct nlattr *options;
+	int ret;
+
+	ret = begin_program(nl, ifindex, side, prog_fd, TCPROG_HANDLE(generation), &request, &options);
+	if (ret)
+		return ret;
 	mnl_attr_put_u32(request, TCA_BPF_FLAGS, TCA_BPF_FLAG_ACT_DIRECT);
 	mnl_attr_nest_end(request, options);
 	return netlink_talk(nl);
+}
+
+static void put_redirect(struct nlmsghdr *request, unsigned int to)
+{
+	const struct tc_mirred mirred = { .action = TC_ACT_STOLEN, .eaction = TCA_EGRESS_REDIR, .ifindex = to };
+	struct nlattr *actions, *action, *options;
+
+	actions = mnl_attr_nest_start(request, TCA_BPF_ACT);
+	action = mnl_attr_nest_start(request, 1); /* the first, and only one */
+	mnl_attr_put_strz(request, TCA_ACT_KIND, "mirred");
+	options = mnl_attr_nest_start(request, TCA_ACT_OPTIONS);
+	mnl_attr_put(request, TCA_MIRRED_PARMS, sizeof(mirred), &mirred);
+	mnl_attr_nest_end(request, options);
+	mnl_attr_nest_end(request, action);
+	mnl_attr_nest_end(request, actions);
+}
+
+int tcprog_pick(struct netlink *nl, unsigned int ifindex, int prog_fd, uint32_t generation, unsigned int to)
+{
+	struct nlmsghdr *request;
+	struct nlattr *options;
+	int ret;
+
+	ret = begin_program(nl, ifindex, TCPROG_INGRESS, prog_fd, TCPROG_PICK_HANDLE(generation), &request, &options);
+	if (ret)
+		return ret;
+	put_redirect(request, to);
+	mnl_attr_nest_end(request, options);
+	return netlink_talk(nl);
+}
+
+/* Programs of TCX that are not ours, whoever attached them. */
+static int count_others_here(void *arg)
+{
+	__u32 progs[MAX_TCX_PROGS];
+	LIBBPF_OPTS(bpf_prog_query_opts, opts, .prog_ids = progs, .count = MAX_TCX_PROGS);
+	const struct search *search = arg;
+	int ret = bpf_prog_query_opts(search->devices->ifindex, tcx_type(TCPROG_INGRESS), &opts);
+
+	for (__u32 i = 0; !ret && i < opts.count; i++)
+		*search->links += !is_our_prog(progs[i]);
+	return ret == -EINVAL || ret == -ENOENT ? 0 : ret; /* before 6.6 there is no TCX */
+}
+
+int tcprog_others_arriving(struct netlink *nl, const struct netns *netns, unsigned int ifindex, size_t *others)
+{
+	const struct device device = { .ifindex = ifindex };
+	struct search search = { &device, 1, others };
+	struct filter *filters;
+	size_t i, count;
+	char kind[16];
+	int ret;
+
+	*others = 0;
+	ret = netns_run(netns, count_others_here, &search);
+	ret = ret ?: clsact_kind(nl, ifindex, kind, sizeof(kind));
+	if (ret || !kind[0])
+		return ret;
+	ret = list_filters(nl, ifindex, TCPROG_INGRESS, &filters, &count);
+	for (i = 0; !ret && i < count; i++) /* handle 0: the head of a priority */
+		*others += !is_our_filter(&filters[i]) && (filters[i].handle || strcmp(filters[i].kind, "bpf"));
+	free(filters);
+	return ret;
 }
 
 static int delete_filters(struct netlink *nl, unsigned int ifindex, enum tcprog_side side, uint32_t generation,
@@ -412,8 +495,8 @@ static int delete_filters(struct netlink *nl, unsigned int ifindex, enum tcprog_
 
 	ret = list_filters(nl, ifindex, side, &filters, &count);
 	for (i = 0; !ret && i < count; i++) {
-		if (!is_our_filter(&filters[i]) || (generation && filters[i].handle != TCPROG_HANDLE(generation)) ||
-		    (keep && filters[i].handle == TCPROG_HANDLE(keep)))
+		if (!is_our_filter(&filters[i]) || (generation && !is_of_generation(&filters[i], generation)) ||
+		    (keep && is_of_generation(&filters[i], keep)))
 			continue;
 		begin_filter(nl, RTM_DELTFILTER, 0, ifindex, side, filter_prio(&filters[i]), filters[i].handle);
 		first = first ?: netlink_talk(nl);

@@ -16,8 +16,9 @@
 #include "user/device.h"
 #include "user/netlink.h"
 
-/* Filter handles are c4a and 20 bits of the load's generation. */
-#define TCPROG_HANDLE(generation) (0xc4a00000U | ((generation)&0xfffff))
+/* Filter handles are c4a and 20 bits of the load's generation; c4b for those of tcprog_pick(). */
+#define TCPROG_HANDLE(generation)      (0xc4a00000U | ((generation)&0xfffff))
+#define TCPROG_PICK_HANDLE(generation) (0xc4b00000U | ((generation)&0xfffff))
 
 /* For tests: behave like a kernel without TCX. */
 extern bool tcprog_no_tcx;
@@ -48,6 +49,15 @@ int tcprog_clsact_delete(struct netlink *nl, unsigned int ifindex);
 
 /* A filter of that generation; the device must have a clsact. */
 int tcprog_filter(struct netlink *nl, unsigned int ifindex, enum tcprog_side side, int prog_fd, uint32_t generation);
+
+/*
+ * A filter for packets that arrive: those that the program picks out (it returns -1, and 0 for others) are redirected to
+ * device `to`. It runs behind what is attached after it.
+ */
+int tcprog_pick(struct netlink *nl, unsigned int ifindex, int prog_fd, uint32_t generation, unsigned int to);
+
+/* How many programs and filters of others look at packets that arrive there. */
+int tcprog_others_arriving(struct netlink *nl, const struct netns *netns, unsigned int ifindex, size_t *others);
 
 /*
  * Deletes our filters on both sides: those of `generation` (0: any), except those of `keep` (0: none). The number

@@ -27,7 +27,7 @@
 #include "user/clock.h"
 
 #define INJECTED 0x123456789abcdef0L /* eight bytes, to see that all are set */
-#define PATIENCE_MS 60000.0	     /* for what must happen: an emulated processor is slow */
+#define PATIENCE_MS 200000.0	     /* for what must happen: an emulated processor is slow */
 
 static struct error err;
 
@@ -146,6 +146,7 @@ static inline void start_assist(void)
 		.traced = bpf_map__fd(skel->maps.chaos_traced),
 		.heartbeat = bpf_map__fd(skel->maps.chaos_assist),
 		.failed = bpf_map__fd(skel->maps.chaos_assist_failed),
+		.begun = -1,
 	};
 
 	ok(assist_start(&maps, &assist, &err));

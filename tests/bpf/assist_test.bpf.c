@@ -28,6 +28,14 @@ TEST_MAP(BPF_MAP_TYPE_ARRAY, test_knobs, __u32, struct assist_test_knobs, 1);
 TEST_MAP(BPF_MAP_TYPE_ARRAY, test_counts, __u32, struct assist_test_counts, 1);
 TEST_MAP(BPF_MAP_TYPE_HASH, test_rets, __u64, __u64, 64); /* from a function's address to that of a `ret` */
 
+/* Empty: see test_entry(). */
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(__u32));
+} test_nowhere SEC(".maps");
+
 char LICENSE[] SEC("license") = "GPL";
 
 typedef struct {
@@ -50,7 +58,8 @@ static __always_inline int is_blocked(void)
 static __always_inline int is_served(struct assist_test_counts *counts)
 {
 	__u32 tgid = bpf_get_current_pid_tgid() >> 32, zero = 0;
-	__u64 *beat = bpf_map_lookup_elem(&chaos_assist, &zero);
+	volatile __u64 *beat = bpf_map_lookup_elem(&chaos_assist, &zero);
+	__u64 last = beat ? *beat : 0; /* before the clock is read: a later one would seem very old */
 	struct task_struct *task = (void *)bpf_get_current_task();
 
 	/* A thread that nobody traces would be sent the signal for nothing: the assist has just been killed. */
@@ -58,13 +67,17 @@ static __always_inline int is_served(struct assist_test_counts *counts)
 		__sync_fetch_and_add(&counts->untraced, 1);
 		return 0;
 	}
-	if (!beat || bpf_ktime_get_boot_ns() - *beat > CHAOS_ASSIST_STALE_NS) {
+	if (bpf_ktime_get_boot_ns() - last > CHAOS_ASSIST_STALE_NS) {
 		__sync_fetch_and_add(&counts->silent, 1);
 		return 0;
 	}
 	return 1;
 }
 
+/*
+ * From 6.13 on, programs of this kind have their stack in memory of the CPU, once they need 64 bytes of it. On a user function
+ * they can be preempted, and then the next one overwrites it. A program that may call a tail keeps the kernel's stack.
+ */
 SEC("uprobe")
 int test_entry(struct pt_regs *ctx)
 {
@@ -76,6 +89,8 @@ int test_entry(struct pt_regs *ctx)
 
 	if (!counts || !knobs)
 		return 0;
+	if (knobs->flags & ASSIST_TEST_NEVER)
+		bpf_tail_call(ctx, &test_nowhere, 0);
 	__sync_fetch_and_add(&counts->calls, 1);
 	if (bpf_get_prandom_u32() % 100 >= knobs->percent || !is_served(counts))
 		return 0;

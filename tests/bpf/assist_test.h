@@ -12,6 +12,7 @@ struct assist_test_knobs {
 };
 
 #define ASSIST_TEST_BLOCKED 1 /* decides although SIGURG is blocked */
+#define ASSIST_TEST_NEVER   2 /* of nobody */
 
 struct assist_test_counts {
 	__u64 calls;

@@ -144,7 +144,7 @@ int test_line(struct __sk_buff *skb)
 	s = bpf_map_lookup_elem(&test_sock, &zero);
 	if (!s || !ask(skb, &q))
 		return 1;
-	paced_until = take_line(s, &s->verdict, bpf_ktime_get_ns(), q.packet * 1000ULL, q.connection * 1000ULL);
+	paced_until = take_line(s, &s->verdict.pace_until_mono_ns, bpf_ktime_get_ns(), q.packet * 1000ULL, q.connection * 1000ULL);
 	return 0;
 }
 

@@ -78,7 +78,7 @@ struct live {
 static inline void go_live(struct live *live, const char *source)
 {
 	struct chaos_device_key key = { .ifindex = LO };
-	uint32_t flags = CHAOS_DEVICE_SEEN | CHAOS_DEVICE_EGRESS | CHAOS_DEVICE_INGRESS;
+	struct chaos_device device = { .flags = CHAOS_DEVICE_SEEN | CHAOS_DEVICE_EGRESS | CHAOS_DEVICE_INGRESS };
 	struct error err = { 0 };
 	struct chaos_sock kept;
 	struct netns netns;
@@ -97,7 +97,7 @@ static inline void go_live(struct live *live, const char *source)
 	cr_assert_eq(bpf_map_lookup_elem(live->l.engine.sock_fd, &fd, &kept), 0);
 	close(fd);
 	key.netns = kept.owner.netns;
-	cr_assert_eq(bpf_map_update_elem(engine_map(&live->l.engine, "chaos_devices"), &key, &flags, BPF_ANY), 0);
+	cr_assert_eq(bpf_map_update_elem(engine_map(&live->l.engine, "chaos_devices"), &key, &device, BPF_ANY), 0);
 }
 
 static inline void live_ends(struct live *live)

@@ -9,7 +9,7 @@
 #include <sys/epoll.h>
 #include <sys/ptrace.h>
 
-TestSuite(assist_end, .init = assist_world, .fini = assist_world_ends, .timeout = 300);
+TestSuite(assist_end, .init = assist_world, .fini = assist_world_ends, .timeout = 900);
 
 #define KILLS 200
 
@@ -214,7 +214,7 @@ Test(assist_end, stopped_in_good_order)
 	uint64_t before;
 
 	common->go = 1;
-	for (int i = 0; i < 50; i++) {
+	for (int i = 0; i < 30; i++) {
 		before = common->tally.injected;
 		ok(assist_add(&assist, pid, false, &err));
 		until(common->tally.injected > before);
@@ -239,7 +239,7 @@ Test(assist_end, removed_in_good_order)
 	uint64_t before;
 
 	common->go = 1;
-	for (int i = 0; i < 50; i++) {
+	for (int i = 0; i < 200; i++) {
 		before = common->tally.injected;
 		ok(assist_add(&assist, pid, false, &err));
 		until(common->tally.injected > before);
@@ -391,7 +391,7 @@ Test(assist_end, those_who_are_killed)
 	unsigned int seed = 1;
 
 	common->go = 1;
-	for (int i = 0; i < 50; i++) {
+	for (int i = 0; i < 30; i++) {
 		uint64_t before = common->tally.injected;
 
 		pid = victim(in_threads);
@@ -407,7 +407,7 @@ Test(assist_end, those_who_are_killed)
 	cr_expect_eq(entries(skel->maps.chaos_returns), 0);
 	cr_expect_eq(common->tally.wrong, 0);
 	cr_expect_eq(common->tally.bad, 0);
-	cr_expect_leq(failed(), 2 * 50); /* those that were under way */
+	cr_expect_leq(failed(), 2 * 30); /* those that were under way */
 }
 
 /* It keeps its own descriptors and nothing else, and does nothing while nobody is traced. */

@@ -111,6 +111,7 @@ Each command has its own, in two spellings:
     half-open=2m      what is silent for so long is forgotten, as by a NAT
     break-after=4KiB  connections are reset after so much of what the server says
     break-after.chunks=12 break-after.how=stall    keys of a map, as in a rules file
+    errno.operation=open errno.error=EMFILE    operations of the process fail
     dns=nxdomain      questions for the names of --to; also servfail, empty, timeout
 
   WHOM, all that are given must hold:

@@ -122,6 +122,18 @@ Maps are written a key at a time:
             loss: 2%
             length: 5
       duration: 5s
+  $ chaosbpf inject --print errno.operation=read errno.path=/models/** errno.error=EIO --process python3 --for 5s
+  version: 1
+  rules:
+    - name: inject
+      match:
+        process: python3
+      fault:
+        errno:
+          operation: read
+          path: "/models/**"
+          error: EIO
+      duration: 5s
   $ chaosbpf inject drop.every=2 drop=5% --port 80 --for 1m
   chaosbpf: drop is given twice
   [2]
@@ -149,7 +161,7 @@ Slips of the finger:
   [2]
   $ chaosbpf inject explode --port 80 --for 1m
   chaosbpf: unknown fault 'explode'
-  chaosbpf: hint: faults are drop, delay, jitter, distribution, refuse, reset, accept-silence, tls-stall, duplicate, corrupt, reorder, half-open, rate, tokens, dns and break-after, as in delay=5s
+  chaosbpf: hint: faults are drop, delay, jitter, distribution, refuse, reset, accept-silence, tls-stall, duplicate, corrupt, reorder, half-open, rate, tokens, dns, break-after and errno, as in delay=5s
   [2]
   $ chaosbpf inject delay --port 80 --for 1m
   chaosbpf: delay needs a value, as in delay=5s

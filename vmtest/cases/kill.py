@@ -30,7 +30,7 @@ def setup():
     scene.listen(PORT)
     match = {"cgroup": VICTIM, "ports": [PORT]}
     for name, fault in {"refuse": {"refuse": "refused"}, "drop": {"drop": True}, "delay": {"delay": "50ms"},
-                        "reset": {"reset": True}}.items():
+                        "reset": {"reset": True}, "rate": {"rate": "100mbit"}}.items():
         files[name] = chaos.rules_file(chaos.rule(name, dict(match, protocol="tcp"), fault, duration=f"{DURATION_S}s"))
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # timeout: 150
-"""rate and tokens: never faster than asked, and not much slower, over loopback and veth, up and down, TCP and UDP."""
+"""rate and tokens of what leaves (pace_arriving has the rest): never faster than asked, and not much slower."""
 import socket
 import threading
 import time
@@ -69,8 +69,9 @@ def rules():
     def rule(name, match, fault):
         return chaos.rule(name, match, fault)
 
-    return [rule("up", {"cgroup": VICTIM, "ports": [UP], "protocol": "tcp"}, {"rate": f"{KBIT}kbit"}),
-            rule("down", {"cgroup": "case/server", "ports": [DOWN], "side": "server", "protocol": "tcp"}, {"rate": f"{KBIT}kbit"}),
+    return [rule("up", {"cgroup": VICTIM, "ports": [UP], "direction": "request"}, {"rate": f"{KBIT}kbit"}),
+            rule("down", {"cgroup": "case/server", "ports": [DOWN], "side": "server", "direction": "response"},
+                 {"rate": f"{KBIT}kbit"}),
             rule("datagrams", {"cgroup": VICTIM, "ports": [DATAGRAMS], "protocol": "udp"}, {"rate": "100kbps"}),
             rule("stream", {"cgroup": "case/server", "ports": [STREAM], "side": "server", "protocol": "tcp"},
                  {"tokens": f"{TOKENS}/s"})]

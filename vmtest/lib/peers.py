@@ -319,6 +319,23 @@ class Client:
         except (OSError, serve.Gone) as problem:
             return {"error": outcome(problem), "bytes": got, "ms": ms_since(start)}
 
+    def listen_to(self, number, path, end="[DONE]", mark="data: ", timeout=60):
+        """Asks for a stream: when each mark came, in ms after the request was sent, until `end` is read: {"error", "times"}."""
+        sock = self.open_sockets[number]
+        sock.settimeout(timeout)
+        times, text, start = [], "", time.monotonic()
+        try:
+            sock.sendall(f"GET {path} HTTP/1.1\r\nHost: model.test\r\nUser-Agent: {self.name}\r\n\r\n".encode())
+            while end not in text:
+                more = sock.recv(1 << 18)
+                if not more:
+                    raise serve.Gone()
+                text += more.decode("latin-1")
+                times += [ms_since(start)] * (text.count(mark) - len(times))
+        except (OSError, serve.Gone) as problem:
+            return {"error": outcome(problem), "times": times}
+        return {"error": None, "times": times}
+
     def receive(self, number, timeout=20):
         """What comes next: {"error", "bytes", "ms"}."""
         sock = self.open_sockets[number]
