@@ -319,11 +319,12 @@ static int key_json(struct parser *p, const struct node *node, void *target)
 		const struct node *child = &node->children[i];
 		struct json_expect *json = &expect->json[expect->json_count++];
 
-		err = value_kind(p, child, NODE_TEXT, "a single value");
+		/* Here, unlike elsewhere, `null` and `~` are values. */
+		err = child->kind == NODE_TEXT ? 0 : value_kind(p, child, NODE_TEXT, "a single value");
 		if (err)
 			return err;
 		json->path = strdup(child->key);
-		json->value = strdup(child->text);
+		json->value = strdup(child->text[0] || !child->plain ? child->text : "null");
 		json->plain = child->plain;
 		if (!json->path || !json->value)
 			return out_of_memory(p);
