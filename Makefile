@@ -228,6 +228,8 @@ install: $(PROGRAM)
 	$(INSTALL) -D -m 644 tools/completion/_chaosbpf $(DESTDIR)$(datadir)/zsh/site-functions/_chaosbpf
 	$(INSTALL) -d $(DESTDIR)$(datadir)/chaosbpf/rules
 	$(INSTALL) -m 644 $(wildcard rules/*.yaml) $(DESTDIR)$(datadir)/chaosbpf/rules
+	$(INSTALL) -d $(DESTDIR)$(datadir)/chaosbpf/rules/experiments
+	$(INSTALL) -m 644 $(wildcard rules/experiments/*.yaml) $(DESTDIR)$(datadir)/chaosbpf/rules/experiments
 	$(INSTALL) -m 644 rules/presets/endpoints.yaml $(DESTDIR)$(datadir)/chaosbpf/endpoints.yaml
 
 uninstall:

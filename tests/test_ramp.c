@@ -151,7 +151,7 @@ Test(ramp, begins_with_its_rule)
 				    "- { name: a, match: { ports: 1 }, fault: { drop: 1%..2% over 1m }, duration: 1h }\n"
 				    "- { name: b, match: { ports: 1 }, fault: { drop: 1%..2% over 1m }, duration: 1h, start-after: 10s }\n"
 				    "- { name: c, match: { ports: 1 }, fault: { drop: 1%..2% over 1m }, duration: 2d, between: \"02:00-04:00\" }\n");
-	struct moment now = { .boot_ns = 1000 * SECOND, .wall = { .tv_sec = 1700000000 } }; /* 22:13:20 UTC */
+	struct instant now = { .boot_ns = 1000 * SECOND, .wall = { .tv_sec = 1700000000 } }; /* 22:13:20 UTC */
 	struct schedule schedule;
 	struct error err = { 0 };
 

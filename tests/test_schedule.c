@@ -30,7 +30,7 @@
 struct made {
 	struct rules *rules;
 	struct schedule schedule;
-	struct moment now;
+	struct instant now;
 	uint64_t end; /* the last end of a rule */
 };
 
@@ -41,9 +41,9 @@ static void set_zone(const char *zone)
 }
 
 /* "2024-06-12 14:00:00" of the zone that is set; the machine has been up for 1,000 s then. */
-static struct moment moment(const char *local)
+static struct instant moment(const char *local)
 {
-	struct moment now = { .boot_ns = 1000 * SECOND };
+	struct instant now = { .boot_ns = 1000 * SECOND };
 	struct tm tm = { .tm_isdst = -1 };
 
 	cr_assert_not_null(strptime(local, "%Y-%m-%d %H:%M:%S", &tm), "%s", local);
@@ -61,7 +61,7 @@ static struct rules *parse(const char *source)
 	return rules;
 }
 
-static struct made make(const struct moment *now, const char *source)
+static struct made make(const struct instant *now, const char *source)
 {
 	struct made made = { .rules = parse(source), .now = *now };
 	struct error err = { 0 };
@@ -105,7 +105,7 @@ struct expected {
 
 static void expect_spans(const char *now, const char *times, const struct expected *spans)
 {
-	struct moment at = moment(now);
+	struct instant at = moment(now);
 	struct made made;
 	char source[512];
 
@@ -242,7 +242,7 @@ Test(schedule, windows_within_the_hour_that_is_left_out_or_doubled)
 
 	set_zone(BERLIN);
 	for (size_t i = 0; i < COUNT(cases); i++) {
-		struct moment now = moment(cases[i].now);
+		struct instant now = moment(cases[i].now);
 		struct made made;
 		char source[256];
 		uint64_t sum = 0;
@@ -262,7 +262,7 @@ Test(schedule, windows_within_the_hour_that_is_left_out_or_doubled)
 /* The wall clock stands between two seconds: windows open with the clock, not with the load. */
 Test(schedule, parts_of_a_second)
 {
-	struct moment now;
+	struct instant now;
 	struct made made;
 
 	set_zone("UTC0");
@@ -279,7 +279,7 @@ Test(schedule, parts_of_a_second)
 
 Test(schedule, phases_of_several_rules)
 {
-	struct moment now;
+	struct instant now;
 	struct made made;
 	static const struct {
 		double at;
@@ -303,7 +303,7 @@ Test(schedule, phases_of_several_rules)
 
 Test(schedule, rules_that_begin_and_end_together_share_their_times)
 {
-	struct moment now;
+	struct instant now;
 	FILE *out;
 	char *source;
 	size_t size;
@@ -328,7 +328,7 @@ Test(schedule, rules_that_begin_and_end_together_share_their_times)
 
 static int refuse(const char *now, const char *source, struct error *err)
 {
-	struct moment at = moment(now);
+	struct instant at = moment(now);
 	struct rules *rules = parse(source);
 	struct schedule schedule;
 	int ret;
@@ -379,7 +379,7 @@ Test(schedule, more_times_than_the_kernel_keeps)
 {
 	char *source = windows(700, 6);
 	struct error err;
-	struct moment now;
+	struct instant now;
 	struct made made;
 
 	set_zone("UTC0");
@@ -465,7 +465,7 @@ static bool in_window(const struct window *w, time_t wall)
 	       (minute < w->last_minute && w->days & 1u << yesterday);
 }
 
-static bool should_be_active(const struct rule *rule, const struct moment *now, uint64_t t)
+static bool should_be_active(const struct rule *rule, const struct instant *now, uint64_t t)
 {
 	uint64_t from = now->boot_ns + rule->start_after_ns, wall_ns = now->wall.tv_nsec + (t - now->boot_ns);
 
@@ -475,7 +475,7 @@ static bool should_be_active(const struct rule *rule, const struct moment *now, 
 }
 
 /* Windows that never open are an error, which is right if the rule is never in force at any minute. */
-static void check_error(const struct rules *rules, const struct moment *now, const char *text, const char *zone)
+static void check_error(const struct rules *rules, const struct instant *now, const char *text, const char *zone)
 {
 	const char *name = strchr(text, '\'');
 	const struct rule *rule;
@@ -536,7 +536,7 @@ Test(schedule, random_rules_at_random_times, .timeout = 120)
 Test(schedule, a_moment_is_now_on_both_clocks)
 {
 	struct timespec boot, wall;
-	struct moment now;
+	struct instant now;
 
 	moment_now(&now);
 	clock_gettime(CLOCK_BOOTTIME, &boot);

@@ -28,7 +28,7 @@ int load_compile(struct load *load, struct rules *rules, const struct load_optio
 		.wait = options->wait,
 		.wait_container = options->checking,
 	};
-	struct moment now;
+	struct instant now;
 	int ret;
 
 	load->options = *options;

@@ -60,7 +60,7 @@ int exec_user_find(struct exec_user *user, struct error *err)
 	return 0;
 }
 
-static int become_user(const struct exec_user *user)
+int exec_user_become(const struct exec_user *user)
 {
 	if (!user->change)
 		return 0;
@@ -108,7 +108,7 @@ static _Noreturn void child_main(int go_fd, int failed_fd, const struct exec_use
 	if (read(go_fd, &go, 1) != 1)
 		_exit(EXIT_FAILED);
 	setrlimit(RLIMIT_MEMLOCK, memlock);
-	failure.error = -become_user(user);
+	failure.error = -exec_user_become(user);
 	if (!failure.error) {
 		default_signals();
 		execvp(argv[0], argv);

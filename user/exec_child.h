@@ -27,6 +27,9 @@ struct exec_user {
 /* Who called sudo, by SUDO_UID and SUDO_GID; nobody else when they are not set. -EINVAL when they make no sense. */
 int exec_user_find(struct exec_user *user, struct error *err);
 
+/* In a child before it runs something: gives up root for that user. 0 or a negative errno. */
+int exec_user_become(const struct exec_user *user);
+
 struct exec_child {
 	pid_t pid;
 	int pidfd;     /* readable when the command has ended */

@@ -169,7 +169,7 @@ static int put_probes(struct load *load, struct error *err)
 static int reschedule(struct load *load, struct error *err)
 {
 	struct schedule fresh;
-	struct moment now;
+	struct instant now;
 	int ret;
 
 	moment_now(&now);
@@ -196,7 +196,7 @@ static int write_state(struct load *load, struct error *err)
 	snprintf(r->command, sizeof(r->command), "%s", load->options.command);
 	snprintf(r->file, sizeof(r->file), "%s", load->rules->file);
 	if (load->options.foreground)
-		r->owner = process_id_of(getpid());
+		r->owner = process_id_of(load->options.owner ?: getpid());
 	ret = store_write_file(STORE_RULES, load->rules->source, load->rules->source_len, err);
 	return ret ?: store_write_record(r, err);
 }

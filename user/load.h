@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "user/error.h"
 #include "user/feature.h"
@@ -18,6 +19,7 @@ struct load_options {
 	bool checking;           /* load_check(): a container or name that is not there is told, and no error */
 	bool wait;               /* what a rule names by cgroup, container, pod or unit may start later */
 	bool foreground;         /* faults live as long as this process: nothing is pinned but the state */
+	pid_t owner;             /* foreground: the process whose life bounds the load; 0: this one */
 	const char *only_cgroup; /* exec: path below the cgroup2 mount; every rule is narrowed to it */
 };
 

@@ -243,22 +243,32 @@ static int file_parse(struct parser *p, const struct node *root)
 	return rules_list_parse(p, node);
 }
 
-/* Fills in `rules`, whose file and source are there already. */
-static int source_parse(struct rules *rules, const struct rules_options *options, struct error *err)
+static int tree_parse(struct rules *rules, const struct node *root, const struct rules_options *options,
+		      struct error *err)
 {
 	struct parser parser = { .rules = rules, .options = options, .err = err };
-	struct node *root = NULL;
 	int code;
 
 	parser.defaults.percent_ppm = ALL_PPM;
+	parser.defaults.duration_ns = options ? options->default_ns : 0;
+	code = file_parse(&parser, root);
+	presets_free(parser.presets);
+	return code;
+}
+
+/* Fills in `rules`, whose file and source are there already. */
+static int source_parse(struct rules *rules, const struct rules_options *options, struct error *err)
+{
+	struct node *root = NULL;
+	int code;
+
 	if (options && options->duration_ns > RULES_MAX_DURATION_NS)
 		return error_set(err, -EINVAL, EXIT_USAGE, "the duration is too long, at most 7 d");
 	code = source_check(rules, err);
 	if (!code)
 		code = yaml_read(rules, &root, err);
 	if (!code)
-		code = file_parse(&parser, root);
-	presets_free(parser.presets);
+		code = tree_parse(rules, root, options, err);
 	node_free(root);
 	return code;
 }
@@ -301,6 +311,21 @@ int rules_parse(const char *file, const char *source, size_t len, const struct r
 	if (!made->source)
 		return rules_finish(made, error_set(err, -ENOMEM, EXIT_FAILED, "out of memory"), rules);
 	return rules_finish(made, source_parse(made, options, err), rules);
+}
+
+int rules_from_tree(const char *file, const struct node *root, const struct rules_options *options, struct rules **rules,
+		    struct error *err)
+{
+	struct rules *made = rules_new(file);
+
+	*rules = NULL;
+	if (!made)
+		return error_set(err, -ENOMEM, EXIT_FAILED, "out of memory");
+	made->source = yaml_write(root);
+	if (!made->source)
+		return rules_finish(made, error_set(err, -ENOMEM, EXIT_FAILED, "out of memory"), rules);
+	made->source_len = strlen(made->source);
+	return rules_finish(made, tree_parse(made, root, options, err), rules);
 }
 
 int rules_load(const char *path, const struct rules_options *options, struct rules **rules, struct error *err)

@@ -176,6 +176,7 @@ struct rules {
 /* From the command line. */
 struct rules_options {
 	uint64_t duration_ns;	   /* --duration: replaces every rule's own; 0: not given */
+	uint64_t default_ns;	   /* of rules that name no duration; 0: that is an error */
 	const char *endpoints;	   /* --endpoints: the user's presets, in place of PRESETS_OWN; NULL: not given */
 	bool again;		   /* it was good when it was loaded: presets are not looked up, their hosts stay empty */
 };
@@ -189,6 +190,13 @@ int rules_load(const char *path, const struct rules_options *options, struct rul
 /* The same from memory; `file` is used in messages. */
 int rules_parse(const char *file, const char *source, size_t len, const struct rules_options *options,
 		struct rules **rules, struct error *err);
+
+/*
+ * Several files as one set: all are in force together. Endpoints of the same name must say the same, names of rules must
+ * differ. The set's own source is a document that says the same.
+ */
+int rules_load_together(const char *const *paths, size_t count, const struct rules_options *options, struct rules **rules,
+			struct error *err);
 
 void rules_free(struct rules *rules);
 

@@ -21,7 +21,7 @@ struct parser {
 	char shown[4][96];    /* see show() */
 	unsigned int shown_next;
 	struct presets *presets; /* read when the first is asked for, see endpoint_preset() */
-	bool presets_only;       /* this is a presets file, not a rules file */
+	bool presets_only;       /* this is no rules file: presets, or an experiment */
 };
 
 struct key {
@@ -84,6 +84,10 @@ int name_parse(struct parser *p, struct mark mark, const char *text, char *name)
 /* user/rules.c */
 
 struct rules *rules_new(const char *file);
+
+/* Rules from a tree: a map with version and rules, perhaps endpoints and defaults. Places are those of `file`. */
+int rules_from_tree(const char *file, const struct node *root, const struct rules_options *options, struct rules **rules,
+		    struct error *err);
 int version_check(struct parser *p, const struct node *root); /* `version` of a file */
 
 /* user/presets.c: fills in `presets` from a file whose bytes are there */

@@ -44,6 +44,8 @@ static int syntax_error(struct reader *reader)
 		return out_of_memory(reader);
 	if (context && strcmp(context, "while scanning an alias") == 0)
 		return refuse(reader, mark, "a value that begins with '*' needs quotes");
+	if (context && strcmp(context, "while scanning a block scalar") == 0)
+		return refuse(reader, mark, "a value that begins with '>' or '|' needs quotes");
 	if (strcmp(problem, "did not find expected node content") == 0)
 		return refuse(reader, mark, "not valid YAML: a value is missing, or needs quotes as '::1' does");
 	if (strcmp(problem, "mapping values are not allowed in this context") == 0)

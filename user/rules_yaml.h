@@ -49,6 +49,9 @@ int yaml_read(const struct rules *rules, struct node **root, struct error *err);
 
 void node_free(struct node *root);
 
+/* The tree as one document that reads as the same tree; to be freed. NULL: out of memory. */
+char *yaml_write(const struct node *root);
+
 /* The value of a key of a map, or NULL. */
 const struct node *node_get(const struct node *map, const char *key);
 

@@ -20,7 +20,7 @@ struct spans {
 	size_t count;
 };
 
-void moment_now(struct moment *now)
+void moment_now(struct instant *now)
 {
 	struct timespec boot;
 
@@ -48,7 +48,7 @@ static int add_span(struct spans *spans, uint64_t from, uint64_t to, size_t rule
 }
 
 /* A local time as CLOCK_BOOTTIME; times before the moment come out as that moment. */
-static uint64_t boot_of(const struct moment *now, time_t wall)
+static uint64_t boot_of(const struct instant *now, time_t wall)
 {
 	int64_t away = (int64_t)(wall - now->wall.tv_sec) * (int64_t)NS - now->wall.tv_nsec;
 
@@ -56,7 +56,7 @@ static uint64_t boot_of(const struct moment *now, time_t wall)
 }
 
 /* Minute `minute` of the local day `days_ahead` from now; mktime() knows when clocks are put forward and back. */
-static time_t local_minute(const struct moment *now, int days_ahead, unsigned int minute, int *weekday)
+static time_t local_minute(const struct instant *now, int days_ahead, unsigned int minute, int *weekday)
 {
 	struct tm day;
 
@@ -87,7 +87,7 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 }
 
 /* The parts of [from, to) that lie in the rule's window; it may have begun yesterday and run over midnight. */
-static int add_windows(struct spans *spans, const struct window *w, const struct moment *now, uint64_t from,
+static int add_windows(struct spans *spans, const struct window *w, const struct instant *now, uint64_t from,
 		       uint64_t to, size_t rule)
 {
 	unsigned int last = w->last_minute > w->first_minute ? w->last_minute : w->last_minute + 24 * 60;
@@ -109,7 +109,7 @@ static int add_windows(struct spans *spans, const struct window *w, const struct
 	}
 }
 
-static int collect(const struct rules *rules, const struct moment *now, struct spans *spans, struct schedule *schedule,
+static int collect(const struct rules *rules, const struct instant *now, struct spans *spans, struct schedule *schedule,
 		   struct error *err)
 {
 	for (size_t i = 0; i < rules->count; i++) {
@@ -178,7 +178,7 @@ static void fill(struct schedule *s, const struct spans *spans, const uint64_t *
 	}
 }
 
-int schedule_make(const struct rules *rules, const struct moment *now, struct schedule *schedule, struct error *err)
+int schedule_make(const struct rules *rules, const struct instant *now, struct schedule *schedule, struct error *err)
 {
 	struct spans spans = { 0 };
 	uint64_t *times = NULL;

@@ -15,11 +15,11 @@
 #include "user/rules.h"
 
 /* The moment of a load, on both clocks. */
-struct moment {
+struct instant {
 	uint64_t boot_ns; /* CLOCK_BOOTTIME */
 	struct timespec wall;
 };
-void moment_now(struct moment *now);
+void moment_now(struct instant *now);
 
 struct schedule {
 	struct chaos_interval *intervals;
@@ -32,7 +32,7 @@ struct schedule {
  * Local time is turned into CLOCK_BOOTTIME here, once: a clock that is set later moves no window. EXIT_USAGE when a
  * rule's window never opens before its end, or when there are too many different windows.
  */
-int schedule_make(const struct rules *rules, const struct moment *now, struct schedule *schedule, struct error *err);
+int schedule_make(const struct rules *rules, const struct instant *now, struct schedule *schedule, struct error *err);
 void schedule_free(struct schedule *schedule);
 
 #endif

@@ -24,7 +24,7 @@
 
 struct loaded {
 	struct made made;
-	struct moment moment;
+	struct instant moment;
 	struct schedule schedule;
 	struct engine engine;
 	struct decide_test *test;
@@ -148,7 +148,7 @@ static inline uint64_t skips(const struct chaos_stats *s)
 
 static inline uint64_t boot_now(void)
 {
-	struct moment now;
+	struct instant now;
 
 	moment_now(&now);
 	return now.boot_ns;

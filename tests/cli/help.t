@@ -17,6 +17,7 @@ The help needs no root, and a person who has never seen the program can begin wi
     events    print the faults that were done, one a line
     doctor    say what this kernel can do
     endpoints list the endpoints that are known by name, or explain one
+    run       run an experiment: does the service keep its promises?
     history   list the runs of experiments; close what was found
     report    say what a run of an experiment found
     compare   show two runs of experiments side by side

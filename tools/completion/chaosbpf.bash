@@ -20,12 +20,13 @@ _chaosbpf_value() {
 	--user) mapfile -t COMPREPLY < <(compgen -u -- "$2") ;;
 	--pid) mapfile -t COMPREPLY < <(compgen -W "$(cd /proc && echo [0-9]*)" -- "$2") ;;
 	--duration | --for) _chaosbpf_words '30s 5m 1h' "$2" ;;
-	--endpoints) _chaosbpf_files "$2" ;;
+	--endpoints | --policy | --webhooks) _chaosbpf_files "$2" ;;
+	--environment) _chaosbpf_words 'test staging production' "$2" ;;
 	--since) _chaosbpf_words '1d 7d 30d 90d' "$2" ;;
 	--html | --database) _filedir 2>/dev/null || mapfile -t COMPREPLY < <(compgen -f -- "$2") ;;
 	--experiment) mapfile -t COMPREPLY < <(compgen -W "$(_chaosbpf_history experiment)" -- "$2") ;;
 	--to) mapfile -t COMPREPLY < <(compgen -W "$(_chaosbpf_presets)" -- "$2") ;;
-	--port | --process | --cgroup | --container | --pod | --unit | --percent | --max-hits | --max-rate | --seed | --name | --note | --keep | --min-pass-rate) COMPREPLY=() ;;
+	--port | --process | --cgroup | --container | --pod | --unit | --percent | --max-hits | --max-rate | --seed | --name | --operator | --note | --keep | --min-pass-rate) COMPREPLY=() ;;
 	*) return 1 ;;
 	esac
 }
@@ -77,13 +78,14 @@ _chaosbpf() {
 
 	case $command in
 	'')
-		_chaosbpf_words 'check load exec inject unload stop status events doctor endpoints history report compare help version --help --version' "$cur"
+		_chaosbpf_words 'check load exec inject unload stop status events doctor endpoints run history report compare help version --help --version' "$cur"
 		return
 		;;
 	check) options='--duration --endpoints' ;;
 	load) options='--observe --duration --endpoints --wait --foreground' ;;
 	exec) options='--observe --duration --endpoints --' ;;
 	endpoints) options='--endpoints' ;;
+	run) options='--dry-run --operator --environment --policy --database --endpoints --webhooks' ;;
 	inject)
 		options='--to --port --protocol --pid --process --cgroup --container --pod --unit --user --side --direction --everything --include-ssh --resolver'
 		options+=' --for --percent --per --max-hits --max-rate --seed --name --endpoints --wait --observe --print'
@@ -96,7 +98,7 @@ _chaosbpf() {
 	esac
 	case $command:$cur in
 	*:-*) _chaosbpf_words "$options $every" "$cur" ;;
-	check:* | load:* | exec:*) _chaosbpf_files "$cur" ;;
+	check:* | load:* | exec:* | run:*) _chaosbpf_files "$cur" ;;
 	inject:*)
 		_chaosbpf_words 'half-open= break-after= delay= jitter= distribution= drop drop= refuse=refused refuse=timeout refuse=unreachable refuse=denied dns=nxdomain dns=servfail dns=empty dns=timeout reset accept-silence tls-stall duplicate duplicate= corrupt corrupt= reorder reorder= rate= tokens= gpu-oom gpu-oom.min-size= gpu-oom.above= gpu-oom.failures= call.library= call.function= call.returns= errno.operation= errno.error= errno.path=' "$cur"
 		[[ ${COMPREPLY[0]-} != *= ]] || compopt -o nospace 2>/dev/null
@@ -105,7 +107,7 @@ _chaosbpf() {
 	history:*) _chaosbpf_words 'resolve prune' "$cur" ;;
 	report:* | compare:*) mapfile -t COMPREPLY < <(compgen -W "last $(_chaosbpf_history id)" -- "$cur") ;;
 	unload:*) mapfile -t COMPREPLY < <(compgen -W "$(_chaosbpf_rules)" -- "$cur") ;;
-	help:*) _chaosbpf_words 'check load exec inject unload stop status events doctor endpoints history report compare help version' "$cur" ;;
+	help:*) _chaosbpf_words 'check load exec inject unload stop status events doctor endpoints run history report compare help version' "$cur" ;;
 	esac
 }
 
