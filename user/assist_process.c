@@ -13,6 +13,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -180,6 +181,19 @@ static int on_begun(void *ctx, void *data, size_t size)
 	return 0;
 }
 
+/*
+ * Of a process that executes programs while it is seized, the end of a thread may not be told to us. When nobody is left to
+ * be waited for, none of those that we know of is there any more.
+ */
+static void drop_those_that_are_gone(void)
+{
+	siginfo_t info;
+
+	if (threads_count() && waitid(P_ALL, 0, &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT | __WALL) &&
+	    errno == ECHILD)
+		threads_each(NULL, thread_ended);
+}
+
 static _Noreturn void loop(void)
 {
 	static const struct timespec tick = { .tv_nsec = TICK_NS };
@@ -188,6 +202,7 @@ static _Noreturn void loop(void)
 		serve_stops(STOPS_A_RUN);
 		if (begun)
 			ring_buffer__consume(begun);
+		drop_those_that_are_gone();
 		release_more();
 		if (!threads_count() && last_beat)
 			beat(0);
