@@ -11,6 +11,7 @@
 #include "user/explain.h"
 #include "user/load_internal.h"
 #include "user/names.h"
+#include "user/vector.h"
 #include "user/operation.h"
 
 static int missing(const struct load *load, enum feature feature, struct error *err)
@@ -242,7 +243,7 @@ static bool some_process_matches(const struct load *load, size_t index)
 		struct chaos_vector rules;
 
 		tables_process_rules(load->tables, &load->processes.entries[i], &rules);
-		if (rules.word[index / 64] >> (index % 64) & 1)
+		if (has_rule(&rules, index))
 			return true;
 	}
 	return false;

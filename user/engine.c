@@ -15,6 +15,7 @@
 
 #include "bpf/match.h"
 #include "user/finished.h"
+#include "user/vector.h"
 #include "user/operation.h"
 #include "chaos.skel.h"
 
@@ -622,7 +623,7 @@ bool engine_all_finished(const struct engine *engine, size_t rules)
 	if (finished_read(&maps, &finished))
 		return false;
 	for (size_t i = 0; i < rules; i++) {
-		if (!(finished.word[i / 64] >> (i % 64) & 1))
+		if (!has_rule(&finished, i))
 			return false;
 	}
 	return true;

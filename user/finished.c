@@ -5,14 +5,10 @@
 
 #include <bpf/bpf.h>
 
+#include "user/vector.h"
+
 #define BY_KERNEL 0U
 #define BY_US     1U
-
-static void merge(struct chaos_vector *to, const struct chaos_vector *from)
-{
-	for (int w = 0; w < CHAOS_WORDS; w++)
-		to->word[w] |= from->word[w];
-}
 
 int finished_read(const struct finished_maps *maps, struct chaos_vector *rules)
 {

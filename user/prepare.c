@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "user/prepare.h"
+#include "user/vector.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,11 +30,6 @@ uint64_t rules_longest_delay(const struct rules *rules)
 }
 
 /* ---- which ---------------------------------------------------------------------------------------------------- */
-
-static bool has_rule(const struct chaos_vector *v, size_t rule)
-{
-	return v->word[rule / 64] >> (rule % 64) & 1;
-}
 
 static bool is_zero(const struct chaos_vector *v)
 {

@@ -11,6 +11,7 @@
 
 #include "user/elf_file.h"
 #include "user/gpu_functions.h"
+#include "user/vector.h"
 
 /* What the linker would take for them; versions are those of CUDA 11 to 13 and ROCm 5 to 7. */
 static const char *const gpu_libraries[] = { "libcuda.so.1",      "libcudart.so.13",  "libcudart.so.12",
@@ -41,7 +42,7 @@ static bool is_named(const struct probes *p, const struct process *process)
 		return false;
 	tables_process_rules(p->tables, process, &rules);
 	for (size_t i = 0; i < p->rules->count; i++) {
-		if (rules.word[i / 64] >> (i % 64) & 1 && p->rules->rules[i].fault.faults & FAULTS_BY_PROBE)
+		if (has_rule(&rules, i) && p->rules->rules[i].fault.faults & FAULTS_BY_PROBE)
 			return true;
 	}
 	return false;
@@ -74,11 +75,6 @@ struct sites {
 	struct site list[GPU_MAX_FUNCTIONS + CHAOS_MAX_RULES];
 	size_t count;
 };
-
-static void add_rule(struct chaos_vector *v, size_t rule)
-{
-	v->word[rule / 64] |= 1ULL << (rule % 64);
-}
 
 /* Several rules may mean the same function, under whatever name. */
 static struct site *site_at(struct sites *sites, const struct elf_function *found, const char *name)
@@ -157,7 +153,7 @@ static int find_gpu(struct probes *p, struct elf_file *elf, const struct library
 		for (size_t i = 0; i < p->rules->count; i++) {
 			if (!(p->rules->rules[i].fault.faults & 1 << CHAOS_GPU_OOM))
 				continue;
-			add_rule(&site->rules, i);
+			set_bit(&site->rules, i);
 			p->met[i] = true;
 		}
 	}
@@ -185,7 +181,7 @@ static int find_calls(struct probes *p, struct elf_file *elf, const struct libra
 				error_hint(err, "%s", why.hint);
 			return ret;
 		}
-		add_rule(&site_at(sites, &found, fault->call_function.text)->rules, i);
+		set_bit(&site_at(sites, &found, fault->call_function.text)->rules, i);
 		p->met[i] = true;
 	}
 	return 0;

@@ -14,6 +14,7 @@
 #include "user/clock.h"
 #include "user/eventlog.h"
 #include "user/store.h"
+#include "user/vector.h"
 
 const char *const rule_state_names[] = { "waiting", "active", "observing", "finished", NULL };
 _Static_assert(sizeof(rule_state_names) / sizeof(rule_state_names[0]) == RULE_STATE_COUNT + 1, "rule_state_names");
@@ -130,11 +131,6 @@ static int read_counters(uint32_t generation, struct status *s)
 	if (totals >= 0)
 		close(totals);
 	return ret;
-}
-
-static bool has_rule(const struct chaos_vector *v, size_t rule)
-{
-	return v->word[rule / 64] >> (rule % 64) & 1;
 }
 
 /* Walks the schedule as the kernel does: what is active now, next, and last. */

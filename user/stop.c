@@ -14,6 +14,7 @@
 #include "user/lock.h"
 #include "user/state.h"
 #include "user/sweep.h"
+#include "user/vector.h"
 
 static int disarm(void)
 {
@@ -158,7 +159,7 @@ int load_unload(const char *name, struct error *err)
 			ret = unknown_rule(rules, name, err);
 			goto out;
 		}
-		which.word[index / 64] = 1ULL << (index % 64);
+		set_bit(&which, index);
 	} else {
 		memset(&which, 0xff, sizeof(which));
 	}

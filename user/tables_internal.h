@@ -4,17 +4,7 @@
 #define USER_TABLES_INTERNAL_H
 
 #include "user/tables.h"
-
-static inline void set_bit(struct chaos_vector *v, size_t rule)
-{
-	v->word[rule / 64] |= 1ULL << (rule % 64);
-}
-
-static inline void merge(struct chaos_vector *to, const struct chaos_vector *from)
-{
-	for (int w = 0; w < CHAOS_WORDS; w++)
-		to->word[w] |= from->word[w];
-}
+#include "user/vector.h"
 
 /* Number of the set with these rules, made when it is new. 0 or -ENOMEM. */
 int tables_set_number(struct tables *t, const struct chaos_vector *v, uint32_t *number);
