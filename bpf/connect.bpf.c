@@ -4,6 +4,7 @@
  * the exact errno. Later packets of the connection find the rule that was chosen in the socket's state.
  */
 #include "bpf/owner.bpf.h"
+#include "bpf/parse.bpf.h"
 
 #define PASS 1
 #define DENY 0

@@ -77,8 +77,6 @@ struct {
 	__uint(max_entries, 1024 * 1024);
 } chaos_events __weak SEC(".maps");
 
-#define always __attribute__((always_inline)) inline
-
 /* ---- small things ---------------------------------------------------------------------------------------- */
 
 static always __u64 now_ns(void)
@@ -154,16 +152,6 @@ struct flow {
 	__u8 resolver; /* a question of somebody else, sent by the machine's resolver */
 	__u8 pad;
 };
-
-static always void map_ipv4(__u8 *to, __u32 address)
-{
-	__u32 *word = (__u32 *)to;
-
-	word[0] = 0;
-	word[1] = 0;
-	word[2] = bpf_htonl(0xffff);
-	word[3] = address;
-}
 
 static always bool is_ssh(const struct flow *f)
 {

@@ -31,6 +31,8 @@
 #define TC_PRIO_CONTROL  7
 #define DELIVERY_MONO    1 /* bpf_skb_set_tstamp: the time at which to go on, not when it was received */
 
+#define always __attribute__((always_inline)) inline
+
 struct sock;
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)

@@ -19,12 +19,7 @@
 #include "bpf/break.bpf.h"
 #include "bpf/name.bpf.h"
 #include "bpf/pace.bpf.h"
-
-/*
- * The least TCP payload of a TLS connection that may begin a request: below it lie HTTP/2's window updates and pings,
- * which cannot be told from requests once encrypted (two updates in one TLS 1.2 record are 55 bytes).
- */
-#define TLS_REQUEST_MIN 60
+#include "bpf/request.bpf.h"
 
 struct packet_context {
 	struct flow f;
@@ -94,60 +89,6 @@ static always bool drops(struct packet_context *c, struct chaos_sock *s, struct 
 
 /* ---- requests: delay, and what is decided `per: request` -------------------------------------------------------- */
 
-static always void learn_stream(struct __sk_buff *skb, struct chaos_sock *s, const struct packet *p)
-{
-	__u8 head[9] = {};
-
-	if (s->stream != CHAOS_STREAM_UNKNOWN)
-		return;
-	if (!load_payload(skb, p->payload_offset, head, p->payload < sizeof(head) ? 1 : sizeof(head))) {
-		return;
-	}
-	if (head[0] >= TLS_CHANGE_CIPHER && head[0] <= TLS_DATA && head[1] == 3)
-		s->stream = CHAOS_STREAM_TLS;
-	else if (head[0] == 'P' && head[1] == 'R' && head[2] == 'I' && head[3] == ' ' && head[4] == '*')
-		s->stream = CHAOS_STREAM_HTTP2;
-	else
-		s->stream = CHAOS_STREAM_PLAIN;
-}
-
-/*
- * A TLS segment by its first record. Handshake records ask nothing. In TLS 1.3 the client's Finished looks like data; it
- * follows a ChangeCipherSpec (six bytes that mean nothing there), mostly in the same segment. Where it has a segment of
- * its own it is known by that, unless more records follow in it: those are the request.
- */
-static always bool is_tls_upkeep(struct chaos_sock *s, const struct packet *p, const __u8 *head)
-{
-	const __u32 record = 5 + (head[3] << 8 | head[4]);
-	bool after_ccs = s->after_ccs;
-
-	s->after_ccs = head[0] == TLS_CHANGE_CIPHER && p->payload == record;
-	if (head[0] >= TLS_CHANGE_CIPHER && head[0] <= TLS_HANDSHAKE)
-		return true;
-	if (after_ccs && p->payload <= record)
-		return true;
-	return p->payload < TLS_REQUEST_MIN;
-}
-
-/* Payload that is protocol upkeep and asks nothing of the peer: TLS handshake, HTTP/2 control frames. */
-static always bool is_upkeep(struct __sk_buff *skb, struct chaos_sock *s, const struct packet *p)
-{
-	__u8 head[9] = {};
-
-	if (s->stream == CHAOS_STREAM_TLS) {
-		if (p->payload < 5)
-			return true;
-		return load_payload(skb, p->payload_offset, head, 5) && is_tls_upkeep(s, p, head);
-	}
-	if (s->stream == CHAOS_STREAM_HTTP2) {
-		/* Frame header: length (3 bytes), type. 0 and 1 are DATA and HEADERS, 9 continues headers. */
-		if (p->payload < sizeof(head) || !load_payload(skb, p->payload_offset, head, sizeof(head)))
-			return false;
-		return head[3] >= 2 && head[3] <= 8;
-	}
-	return false;
-}
-
 /*
  * Does this packet begin a request? It does when none is open: the last one was answered, by payload that acknowledges
  * at least its first byte (TLS tickets that arrive meanwhile answer nothing), and these bytes were never sent before.
@@ -163,7 +104,7 @@ static always bool begins_request(struct __sk_buff *skb, struct chaos_sock *s, c
 	s->sent = 1;
 	if (s->burst_open && s->answers != s->answers_seen && after(s->answered_ack, s->burst_seq))
 		s->burst_open = 0;
-	if (again || s->burst_open || is_upkeep(skb, s, p))
+	if (again || s->burst_open || is_upkeep(skb, s->stream, &s->after_ccs, p))
 		return false;
 	s->burst_open = 1;
 	s->burst_held = 0;
@@ -405,7 +346,7 @@ static always int tcp_leaving(struct __sk_buff *skb, struct packet_context *c, s
 	if (c->p.payload && waits_for_device(skb, s, r))
 		return DROP;
 	if (c->p.payload) {
-		learn_stream(skb, s, &c->p);
+		learn_stream(skb, &s->stream, &c->p);
 		new_request = begins_request(skb, s, &c->p);
 	}
 	if (does(r, CHAOS_RESET) && reset_leaving(skb, c, s, v, r, stats, new_request))
