@@ -38,6 +38,11 @@ struct seeder {
 	const struct process_list *processes;
 	struct candidate *list;
 	size_t count, room;
+	struct listener {
+		uint64_t netns;
+		uint16_t port;
+	} * listeners; /* sorted */
+	size_t listeners_count;
 	struct {
 		uint64_t inode, cookie;
 	} spaces[256];
@@ -221,8 +226,7 @@ static uint64_t cookie_of(const struct seeder *s, uint64_t netns)
 	return 0;
 }
 
-/* Servers are known by their listeners: what has a listener's port was accepted there. */
-static void find_listeners(struct seeder *s)
+static void look_at_each(struct seeder *s)
 {
 	for (size_t i = 0; i < s->count; i++) {
 		struct candidate *c = &s->list[i];
@@ -241,13 +245,36 @@ static void find_listeners(struct seeder *s)
 	}
 }
 
+static int by_listener(const void *a, const void *b)
+{
+	const struct listener *x = a, *y = b;
+
+	if (x->netns != y->netns)
+		return x->netns < y->netns ? -1 : 1;
+	return (x->port > y->port) - (x->port < y->port);
+}
+
+/* Servers are known by their listeners: what has a listener's port was accepted there. */
+static int find_listeners(struct seeder *s)
+{
+	s->listeners = calloc(s->count + 1, sizeof(*s->listeners));
+	if (!s->listeners)
+		return -ENOMEM;
+	for (size_t i = 0; i < s->count; i++) {
+		const struct candidate *c = &s->list[i];
+
+		if (c->listening)
+			s->listeners[s->listeners_count++] = (struct listener){ c->netns, c->port };
+	}
+	qsort(s->listeners, s->listeners_count, sizeof(*s->listeners), by_listener);
+	return 0;
+}
+
 static bool has_listener(const struct seeder *s, const struct candidate *c)
 {
-	for (size_t i = 0; i < s->count; i++) {
-		if (s->list[i].listening && s->list[i].port == c->port && s->list[i].netns == c->netns)
-			return true;
-	}
-	return false;
+	struct listener wanted = { c->netns, c->port };
+
+	return bsearch(&wanted, s->listeners, s->listeners_count, sizeof(wanted), by_listener);
 }
 
 /* Ports that the kernel gives to those who ask for none. */
@@ -387,12 +414,15 @@ int seed_sockets(int sock_map_fd, const struct tables *tables, const struct proc
 	*s = (struct seeder){ .map_fd = sock_map_fd, .tables = tables, .processes = processes };
 	for (size_t i = 0; i < processes->count && !ret; i++)
 		ret = scan_process(s, &processes->entries[i]);
+	if (!ret) {
+		keep_one_owner(s);
+		look_at_each(s);
+		ret = find_listeners(s);
+	}
 	if (ret) {
 		error_set(err, ret, EXIT_FAILED, "out of memory");
 		goto out;
 	}
-	keep_one_owner(s);
-	find_listeners(s);
 	session = find_session(s, session_client, &session_port);
 	for (size_t i = 0; i < s->count; i++) {
 		struct candidate *c = &s->list[i];
@@ -409,6 +439,7 @@ int seed_sockets(int sock_map_fd, const struct tables *tables, const struct proc
 		close(fd);
 	}
 out:
+	free(s->listeners);
 	free(s->list);
 	free(s);
 	return ret;
