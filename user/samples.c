@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "user/percentile.h"
+
 int samples_open(struct samples *samples, size_t probes, struct error *err)
 {
 	samples->series = calloc(probes, sizeof(*samples->series));
@@ -67,18 +69,11 @@ uint64_t samples_next(const struct samples *samples, size_t probe, uint64_t ns)
 	return at < series->count ? series->list[at].at_ns : UINT64_MAX;
 }
 
-static int by_size(const void *a, const void *b)
-{
-	const double *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
-/* The nearest rank: the smallest latency that `share` of the good attempts did not exceed. */
-static double percentile(const struct attempt *list, size_t count, double share)
+/* Of the good attempts' latencies. */
+static double latency(const struct attempt *list, size_t count, double percent)
 {
 	double *sorted = calloc(count + 1, sizeof(*sorted)), value;
-	size_t good = 0, rank;
+	size_t good = 0;
 
 	if (!sorted)
 		return NAN;
@@ -86,9 +81,8 @@ static double percentile(const struct attempt *list, size_t count, double share)
 		if (list[i].ok)
 			sorted[good++] = list[i].latency_ms;
 	}
-	qsort(sorted, good, sizeof(*sorted), by_size);
-	rank = (size_t)ceil(share * (double)good);
-	value = good ? sorted[rank ? rank - 1 : 0] : NAN;
+	percentile_sort(sorted, good);
+	value = percentile(sorted, good, percent);
 	free(sorted);
 	return value;
 }
@@ -129,15 +123,15 @@ double samples_measure(const struct samples *samples, size_t probe, enum measure
 	case MEASURE_SUCCESS:
 		return 100.0 * (double)count_good(list, count) / (double)count;
 	case MEASURE_P50:
-		return percentile(list, count, 0.5);
+		return latency(list, count, 50);
 	case MEASURE_P90:
-		return percentile(list, count, 0.9);
+		return latency(list, count, 90);
 	case MEASURE_P95:
-		return percentile(list, count, 0.95);
+		return latency(list, count, 95);
 	case MEASURE_P99:
-		return percentile(list, count, 0.99);
+		return latency(list, count, 99);
 	case MEASURE_MAX:
-		return percentile(list, count, 1);
+		return latency(list, count, 100);
 	case MEASURE_RATE:
 		return (double)count_good(list, count) / ((double)(to - from) / 1e9);
 	case MEASURE_ATTEMPTS:
