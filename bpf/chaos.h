@@ -516,6 +516,7 @@ struct chaos_verdict {
 	__u64 valid_until_ns;	  /* the schedule changes then; ~0: no rule can ever match */
 	__u64 connection;	  /* number of this connection under `rule`, from 1 */
 	__u64 hold_until_mono_ns; /* CLOCK_MONOTONIC, the clock of skb->tstamp */
+	__u64 answer_delay_ns;	  /* the answer to the open request is to be held for so long, once it comes */
 	__u64 pace_until_mono_ns; /* CHAOS_PACING: the line is taken until then */
 	__u32 request;		  /* requests begun */
 	__u16 rule;		  /* index, or CHAOS_NO_RULE */
@@ -569,7 +570,7 @@ struct chaos_sock {
 	__u8 pad[1];
 	__u32 cut_acked;	   /* what the client has said that it has got */
 
-	/* TCP, CHAOS_PACING of packets that arrive; outlives the verdict, as do packets that wait in the ifb. */
+	/* TCP, packets that arrive and wait in the ifb; outlives the verdict, as they do. */
 	__u64 arrive_until_mono_ns; /* when the last of them goes on; 0: none ever came */
 	__u32 arrive_next;	   /* one beyond the highest byte that has come without a gap */
 	__u32 arrive_record;	   /* TLS: where the next record begins */
@@ -703,7 +704,7 @@ struct chaos_knobs {
 	__u32 losses;	    /* all models of loss of all rules, a set of 1 << enum chaos_loss */
 	__u32 follows;      /* 1: rules' cgroups may come later: a connection that no rule names may be named then */
 	__u32 chunks;	    /* 1: some rule counts the chunks of streams */
-	__u32 paces_arriving; /* 1: some rule slows what arrives */
+	__u32 paces_arriving; /* 1: some rule slows or holds what arrives */
 	__u32 ifb_redirect; /* 1: bpf_redirect() reaches an ifb; 0: a second filter redirects there, see chaos_tc_pick */
 	__u32 set_tstamp;   /* 1: bpf_skb_set_tstamp exists; 0: skb->tstamp is written, and cleared at the socket */
 	__u32 ramps;	    /* 1: some rule has a value that moves */
@@ -737,9 +738,9 @@ _Static_assert(sizeof(struct chaos_event) == 112, "chaos_event");
 _Static_assert(sizeof(struct chaos_owner) == 40, "chaos_owner");
 _Static_assert(sizeof(struct chaos_interval) == 136, "chaos_interval");
 _Static_assert(sizeof(struct chaos_return) == 48, "chaos_return");
-_Static_assert(sizeof(struct chaos_verdict) == 72, "chaos_verdict");
+_Static_assert(sizeof(struct chaos_verdict) == 80, "chaos_verdict");
 _Static_assert(CHAOS_NETWORK_FAULT_COUNT <= 16, "chaos_verdict.decided");
-_Static_assert(sizeof(struct chaos_sock) == 208, "chaos_sock");
+_Static_assert(sizeof(struct chaos_sock) == 216, "chaos_sock");
 _Static_assert(sizeof(struct chaos_flow_key) == 32, "chaos_flow_key");
 _Static_assert(sizeof(struct chaos_name_key) == 260, "chaos_name_key");
 _Static_assert(sizeof(struct chaos_learned_key) == 20, "chaos_learned_key");

@@ -454,6 +454,7 @@ static __noinline __attribute__((unused)) int choose_verdict(struct flow *f, str
 		v->cut = 0;
 		v->request = 0;
 		v->hold_until_mono_ns = 0;
+		v->answer_delay_ns = 0;
 		v->pace_until_mono_ns = 0;
 		v->loss_packets = 0;
 		v->loss_ill = 0;

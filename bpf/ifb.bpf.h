@@ -60,23 +60,39 @@ static always __u32 events_arriving(struct __sk_buff *skb, const struct packet *
 	return s->verdict.request || s->burst_open ? events_inside_tls(skb, network, p, s, news) : 0;
 }
 
+/*
+ * How long the answer is held that begins with this packet: an acknowledgement of the open request tells it from what is
+ * left of an earlier one. A connection that is closed instead of answered is answered, too.
+ */
+static always __u64 answer_hold(const struct packet *p, const struct chaos_sock *s)
+{
+	if (!s->verdict.answer_delay_ns || !after(p->ack, s->burst_seq))
+		return 0;
+	return p->payload || p->tcp_flags & TCP_FIN ? s->verdict.answer_delay_ns : 0;
+}
+
 /* When a packet goes on that has a place in its connection's order; 0: at once, on its own way. */
 static always __u64 pace_arriving(struct __sk_buff *skb, const struct flow *f, const struct packet *p,
 				  struct chaos_sock *s, struct bpf_sock *sk, const struct chaos_rule *r,
 				  struct chaos_stats *stats, bool possible)
 {
 	struct chaos_verdict *v = &s->verdict;
-	__u64 now = bpf_ktime_get_ns(), cost = 0, rest = 0, at;
+	__u64 now = bpf_ktime_get_ns(), hold = 0, cost = 0, rest = 0, at;
 	bool rate = false, tokens = false;
 	__u32 news, events = 0;
 
 	if (r && stats) {
+		hold = knobs.faults & 1 << CHAOS_DELAY ? answer_hold(p, s) : 0;
 		rate = is_paced(s, v, r, f, p, CHAOS_RATE, false, possible);
 		tokens = is_paced(s, v, r, f, p, CHAOS_TOKENS, false, possible);
 	}
-	if (!rate && !tokens && s->arrive_until_mono_ns + LINGER_NS <= now)
+	if (!hold && !rate && !tokens && s->arrive_until_mono_ns + LINGER_NS <= now)
 		return 0;
 	news = news_of(p, s, expected_by(sk, p));
+	if (hold && (news || p->tcp_flags & TCP_FIN))
+		v->answer_delay_ns = 0;
+	else
+		hold = 0; /* an earlier answer that came again */
 	if (rate && news && r->rate_bytes)
 		cost = wire_bytes(skb, p, news) * SECOND_NS / r->rate_bytes;
 	if (tokens && news)
@@ -85,7 +101,7 @@ static always __u64 pace_arriving(struct __sk_buff *skb, const struct flow *f, c
 		cost += r->token_ns * (events - 1);
 		rest = r->token_ns;
 	}
-	at = take_line(s, &s->arrive_until_mono_ns, now, cost, rest);
+	at = take_line(s, &s->arrive_until_mono_ns, now + hold, cost, rest);
 	if (at > now && stats)
 		count(&stats->packets);
 	return at;

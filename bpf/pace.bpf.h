@@ -76,6 +76,12 @@ static always __u64 wire_bytes(const struct __sk_buff *skb, const struct packet 
 	return payload + (segments > 1 ? segments : 1) * (__u64)p->payload_offset;
 }
 
+/* `delay` of a rule about packets that arrive: the request goes at once, and its answer waits, see ifb.bpf.h. */
+static always bool holds_answer(const struct chaos_rule *r, __u8 side)
+{
+	return knobs.paces_arriving && does(r, CHAOS_DELAY) && !(r->directions & direction(side, true));
+}
+
 /* Has this connection been chosen for `fault`? Decides at its first payload. Tokens are what a server says. */
 static always bool is_paced(struct chaos_sock *s, struct chaos_verdict *v, const struct chaos_rule *r,
 			    const struct flow *f, const struct packet *p, __u32 fault, bool leaves, bool possible)

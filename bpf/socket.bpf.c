@@ -155,6 +155,7 @@ static always void begin_request(struct __sk_buff *skb, struct packet_context *c
 	__u64 delay, until, unit = unit_throw(r, v, c->packet);
 
 	v->request++;
+	v->answer_delay_ns = 0;
 	if (does(r, CHAOS_DROP) && r->flags & CHAOS_RULE_DROP_ALL && r->per == CHAOS_PER_REQUEST &&
 	    decide(v->rule, r, stats, CHAOS_DROP, unit, true)) {
 		set_inject(s, v, 1 << CHAOS_DROP);
@@ -163,11 +164,16 @@ static always void begin_request(struct __sk_buff *skb, struct packet_context *c
 	}
 	if (!does(r, CHAOS_DELAY) || r->per == CHAOS_PER_PACKET)
 		return;
-	if (!decide(v->rule, r, stats, CHAOS_DELAY, unit, can_hold(skb, s)))
+	if (!decide(v->rule, r, stats, CHAOS_DELAY, unit,
+		    holds_answer(r, s->side) ? ifb_of(&s->owner, skb->ifindex) : can_hold(skb, s)))
 		return;
 	until = hold_until(r, v, v->request, &delay);
-	v->hold_until_mono_ns = until;
-	s->burst_held = 1;
+	if (holds_answer(r, s->side)) {
+		v->answer_delay_ns = delay;
+	} else {
+		v->hold_until_mono_ns = until;
+		s->burst_held = 1;
+	}
 	tell(v->rule, &c->f, &s->owner, v, CHAOS_DELAY, delay, 0);
 }
 
@@ -320,7 +326,9 @@ static always bool waits_for_device(struct __sk_buff *skb, struct chaos_sock *s,
 		needed |= CHAOS_DEVICE_EGRESS;
 	if (faults & 1 << CHAOS_BREAK_AFTER)
 		needed |= CHAOS_DEVICE_INGRESS;
-	if (faults & CHAOS_FAULTS_BY_FQ)
+	if (holds_answer(r, s->side))
+		needed |= CHAOS_DEVICE_INGRESS | CHAOS_DEVICE_IFB;
+	else if (faults & CHAOS_FAULTS_BY_FQ)
 		needed |= CHAOS_DEVICE_FQ;
 	if (faults & CHAOS_PACING)
 		needed |= pace_needs(s, r);

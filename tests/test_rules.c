@@ -1194,9 +1194,11 @@ Test(rules, wrong_faults)
 		  "t:4:28: 'refuse' is for the client; the server has 'drop' and 'reset'" },
 		{ DOC("{ ports: 1, direction: request }", "{ refuse: refused }", ""),
 		  "t:4:33: 'direction' makes no sense with 'refuse': no packet is ever sent" },
-		{ DOC("{ ports: 1, direction: response }", "{ delay: 1s }", ""),
-		  "t:4:33: the response is not delayed at the client; a delayed request looks the same to it: use "
-		  "'direction: request', or 'side: server' at the other end" },
+		{ DOC("{ ports: 1, direction: response }", "{ delay: 1s }", "  per: packet\n"),
+		  "t:7:8: packets that arrive are not held one by one: leave 'per: packet' out, or use 'direction: request', "
+		  "or 'side: server' at the other end" },
+		{ DOC("{ ports: 1, direction: response, protocol: udp }", "{ delay: 1s }", ""),
+		  "t:4:53: 'delay' of packets that arrive is for tcp only: leave udp out, or name the other end" },
 		{ DOC("{ ports: 1, side: server, direction: request }", "{ delay: 1s }", ""),
 		  "t:4:47: the request is not delayed at the server; a delayed response looks the same from outside: "
 		  "use "

@@ -14,6 +14,9 @@
 #include "user/vector.h"
 #include "user/operation.h"
 
+/* After so long without a request common servers close a connection that is kept alive. */
+#define PATIENCE_OF_SERVERS_NS 5000000000ULL
+
 static int missing(const struct load *load, enum feature feature, struct error *err)
 {
 	return error_set(err, -EOPNOTSUPP, EXIT_CANNOT, "this kernel has no %s (%s)", feature_names[feature],
@@ -84,7 +87,8 @@ int rule_possible(const struct load *load, size_t index, struct error *err)
 	if (rule_device_needs(rule) & CHAOS_DEVICE_IFB && !f->has[FEATURE_IFB]) {
 		error_set(err, -EOPNOTSUPP, EXIT_CANNOT,
 			  "%s of what arrives needs an ifb, which this kernel cannot do (%s)",
-			  fault_names[__builtin_ctz(rule->fault.faults & CHAOS_PACING)], f->why_not[FEATURE_IFB]);
+			  fault_names[__builtin_ctz(rule->fault.faults & (CHAOS_PACING | 1 << CHAOS_DELAY))],
+			  f->why_not[FEATURE_IFB]);
 		error_hint(err,
 			   "load the modules ifb and act_mirred; distribution kernels have them. Or slow what leaves: "
 			   "name the other end");
@@ -196,9 +200,13 @@ static void describe(const struct load *load, size_t index, struct rule_plan *pl
 		append(m, size, "%sreset: a packet is turned into a RST by a %s program", m[0] ? "; " : "",
 		       tcx ? "TCX" : "clsact");
 	if (faults & 1 << CHAOS_DELAY)
-		append(m, size, "%sdelay: %s, held by an fq queue", m[0] ? "; " : "",
-		       rule->per == CHAOS_PER_PACKET ? "each packet is stamped"
-						     : "the first packet of a request is stamped");
+		append(m, size, "%sdelay: %s, held by an fq queue%s", m[0] ? "; " : "",
+		       rule->per == CHAOS_PER_PACKET       ? "each packet is stamped"
+		       : delay_holds_answers(&rule->match) ? "the first packet of an answer is stamped"
+							   : "the first packet of a request is stamped",
+		       !delay_holds_answers(&rule->match) ? ""
+		       : load->features.ifb_redirect      ? " of an ifb"
+							  : " of an ifb, by act_mirred");
 	if (faults & 1 << CHAOS_DUPLICATE)
 		append(m, size, "%sduplicate: a %s program sends a copy", m[0] ? "; " : "", tcx ? "TCX" : "clsact");
 	if (faults & 1 << CHAOS_CORRUPT)
@@ -306,6 +314,12 @@ static void add_notes(const struct load *load, size_t index, struct rule_plan *p
 		add_note(plan, "of UDP only what leaves is damaged");
 	if (rule->fault.faults & 1 << CHAOS_RATE && m->protocols & 1 << CHAOS_UDP && m->directions == CHAOS_BOTH)
 		add_note(plan, "of UDP only what leaves is slowed");
+	if (rule->fault.faults & 1 << CHAOS_DELAY && m->side == CHAOS_SIDE_CLIENT && !delay_holds_answers(m) &&
+	    rule->per != CHAOS_PER_PACKET && fault_longest_delay(&rule->fault) >= PATIENCE_OF_SERVERS_NS)
+		add_note(plan,
+			 "the server waits for the request meanwhile, and some close a connection on which nothing "
+			 "comes "
+			 "(uvicorn, node and llama-server after 5 s); 'direction: response' holds the answer instead");
 	if (rule->fault.break_chunks)
 		add_note(plan, "chunks are counted in clear text: connections that speak TLS or HTTP/2 are skipped");
 	if (m->endpoint.names_count && rule->fault.faults & 1 << CHAOS_REFUSE)

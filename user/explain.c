@@ -291,6 +291,12 @@ static void say_only_delay(struct sentence *s, const struct rule *rule)
 	}
 	say(s, response ? "responses" : "requests");
 	say_ends(s, &rule->match, response);
+	if (delay_holds_answers(&rule->match)) {
+		say(s, " get their answers ");
+		say_delay(s, &rule->fault);
+		say(s, " later, once each");
+		return;
+	}
 	say(s, " take ");
 	say_delay(s, &rule->fault);
 	say(s, " longer, once each");

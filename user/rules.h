@@ -203,6 +203,9 @@ void rules_free(struct rules *rules);
 /* The longest that a packet can be held by this fault: jitter, the way of a ramp and being held back included. */
 uint64_t fault_longest_delay(const struct fault *fault);
 
+/* Does a `delay` of such a rule let requests go at once and hold their answers, where these arrive at the client? */
+bool delay_holds_answers(const struct match *match);
+
 /* "8s", "500ms", "1m30s", "2h" to nanoseconds; -EINVAL for anything else, -ERANGE when above 365 days. */
 int parse_duration(const char *text, uint64_t *ns);
 

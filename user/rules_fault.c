@@ -454,6 +454,11 @@ static uint64_t larger_delay(const struct fault *fault)
 }
 
 /* The tails of normal and pareto are cut at four times the jitter. */
+bool delay_holds_answers(const struct match *match)
+{
+	return match->side == CHAOS_SIDE_CLIENT && match->directions == CHAOS_RESPONSE;
+}
+
 uint64_t fault_longest_delay(const struct fault *fault)
 {
 	return larger_delay(fault) + fault->jitter_ns * (fault->distribution == CHAOS_UNIFORM ? 1 : 4) +
@@ -590,13 +595,33 @@ static int check_refuse(struct parser *p, const struct node *node, struct rule *
 	return 0;
 }
 
-/* A packet can only be held where it leaves: requests at the client, responses at the server. */
-static int check_delay_direction(struct parser *p, const struct node *node, const struct match *match)
+/* What arrives waits for TCP only, where tc can tell whose it is: a rule about nothing else is about TCP alone. */
+static int check_arriving(struct parser *p, const struct node *node, struct match *match, enum chaos_fault fault)
 {
-	if (match->side == CHAOS_SIDE_CLIENT && match->directions == CHAOS_RESPONSE)
-		return fail(p, match_mark(node, "direction"),
-			    "the response is not delayed at the client; a delayed request looks the same to it: "
-			    "use 'direction: request', or 'side: server' at the other end");
+	const struct node *match_node = node_get(node, "match");
+
+	if (match_node && node_get(match_node, "protocol") && (match->protocols & (1U << CHAOS_UDP)))
+		return fail(p, match_mark(node, "protocol"),
+			    "'%s' of packets that arrive is for tcp only: leave udp out, or name the other end",
+			    fault_names[fault]);
+	match->protocols = 1U << CHAOS_TCP;
+	return 0;
+}
+
+/* A request is held where it leaves; so is a response at the server, and one that arrives at the client waits there. */
+static int check_delay_direction(struct parser *p, const struct node *node, struct rule *rule)
+{
+	struct match *match = &rule->match;
+
+	if (delay_holds_answers(match)) {
+		const struct node *per = node_get(node, "per");
+
+		if (rule->per == CHAOS_PER_PACKET)
+			return fail(p, per ? per->mark : node->mark,
+				    "packets that arrive are not held one by one: leave 'per: packet' out, or use "
+				    "'direction: request', or 'side: server' at the other end");
+		return check_arriving(p, node, match, CHAOS_DELAY);
+	}
 	if (match->side == CHAOS_SIDE_SERVER && match->directions == CHAOS_REQUEST)
 		return fail(p, match_mark(node, "direction"),
 			    "the request is not delayed at the server; a delayed response looks the same from outside: "
@@ -620,27 +645,18 @@ static int check_leaving(struct parser *p, const struct node *node, const struct
 	return 0;
 }
 
-/* What arrives waits for TCP only, where tc can tell whose it is: a rule about nothing else is about TCP alone. */
 static int check_pace(struct parser *p, const struct node *node, struct rule *rule, enum chaos_fault fault)
 {
 	struct match *match = &rule->match;
 	const enum chaos_direction leaves = match->side == CHAOS_SIDE_CLIENT ? CHAOS_REQUEST : CHAOS_RESPONSE;
 	unsigned int paced = match->directions & (fault == CHAOS_TOKENS ? CHAOS_RESPONSE : CHAOS_BOTH);
-	const struct node *match_node = node_get(node, "match");
 	int err = check_per_connection(p, node, rule, fault);
 
 	if (err)
 		return err;
 	if (!paced)
 		return fail(p, match_mark(node, "direction"), "'tokens' are what a server sends: a request has none");
-	if (paced & leaves)
-		return 0;
-	if (match_node && node_get(match_node, "protocol") && (match->protocols & (1U << CHAOS_UDP)))
-		return fail(p, match_mark(node, "protocol"),
-			    "'%s' of packets that arrive is for tcp only: leave udp out, or name the other end",
-			    fault_names[fault]);
-	match->protocols = 1U << CHAOS_TCP;
-	return 0;
+	return paced & leaves ? 0 : check_arriving(p, node, match, fault);
 }
 
 /* What arrives is damaged for TCP only, where tc can tell whose it is: such a rule is about TCP alone. */
@@ -724,7 +740,7 @@ int fault_check(struct parser *p, const struct node *node, struct rule *rule)
 	if (!err && HAS(fault, CHAOS_REFUSE))
 		err = check_refuse(p, node, rule);
 	if (!err && HAS(fault, CHAOS_DELAY))
-		err = check_delay_direction(p, node, &rule->match);
+		err = check_delay_direction(p, node, rule);
 	if (!err && HAS(fault, CHAOS_RESET))
 		err = check_tcp(p, node, &rule->match, CHAOS_RESET, "connection to reset");
 	if (!err && HAS(fault, CHAOS_ACCEPT_SILENCE))

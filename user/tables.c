@@ -591,11 +591,13 @@ static void make_rule(struct chaos_rule *to, struct chaos_budget *budget, const 
 }
 
 /* What waits does so where it leaves, or, arriving and TCP, in an ifb. Tokens are what a server says. */
-static unsigned int pace_needs(const struct rule *rule)
+static unsigned int wait_needs(const struct rule *rule)
 {
 	bool client = rule->match.side == CHAOS_SIDE_CLIENT;
 	unsigned int leaving = client ? CHAOS_REQUEST : CHAOS_RESPONSE, paced = 0, needs = 0;
 
+	if (rule->fault.faults & 1 << CHAOS_DELAY)
+		paced |= delay_holds_answers(&rule->match) ? CHAOS_RESPONSE : leaving;
 	if (rule->fault.faults & 1 << CHAOS_RATE)
 		paced |= rule->match.directions;
 	if (rule->fault.faults & 1 << CHAOS_TOKENS)
@@ -617,9 +619,9 @@ unsigned int rule_device_needs(const struct rule *rule)
 		needs |= CHAOS_DEVICE_INGRESS;
 	if (faults & 1 << CHAOS_DNS)
 		needs |= CHAOS_DEVICE_EGRESS | CHAOS_DEVICE_INGRESS;
-	if (faults & CHAOS_FAULTS_BY_FQ)
+	if (faults & 1 << CHAOS_REORDER)
 		needs |= CHAOS_DEVICE_FQ;
-	needs |= pace_needs(rule);
+	needs |= wait_needs(rule);
 	if (faults & 1 << CHAOS_DELAY && rule->per == CHAOS_PER_PACKET)
 		needs |= CHAOS_DEVICE_EGRESS;
 	return needs;
