@@ -75,8 +75,10 @@ CUT = {"cut-reset": {"openai_stream": met("TypeError", "ECONNRESET"), "anthropic
                      "httpx_stream": met("ReadTimeout", None), "requests_stream": met("ConnectionError", None),
                      "curl_stream": met("Curl", 28)}}
 
+# Held where they leave, requests may not be later than the model server waits for one (5 s). Held where they arrive, answers may:
+# half of that is a timeout in which an emulated processor gets a request out.
+LATE_REQUEST_MS, LATE_ANSWER_MS = 3000, 12000
 # How often a request waits for an answer in one call, connecting aside.
-LATE_MS = 8000  # half of it is a timeout in which an emulated processor gets a request out
 ROUND_TRIPS = {"anthropic": 1, "chroma": 2, "httpx": 1, "requests": 1, "curl": 1, "psycopg": 3, "redis": 1, "ioredis": 1}
 
 # Questions for a name that does not exist, A and AAAA each.
@@ -271,7 +273,7 @@ def unknown_name():
 def accepted_and_silent():
     """Who has no timeout waits: it has connected, so all is well. The last part, since psycopg waits for 130 s only."""
     before = real.redis_connections()
-    check_fault("silent", SILENT, 2)
+    check_fault("silent", SILENT, 6)
     check_attempts("silent", SILENT)
     check_redis(before, 2)
     count_those_that_tried_again()
@@ -305,19 +307,37 @@ def only_where(fault):
         skip(f"this kernel cannot do {fault}")
 
 
-@alone
-def late():
-    """Each request takes longer: a timeout that is shorter makes three requests of one, others pay for each round trip."""
-    only_where("delay")
-    chaos.load(chaos.rule("late", {"cgroup": VICTIM, "hosts": [f"127.0.{NET['late']}.0/24"]}, {"delay": f"{LATE_MS}ms"}))
-    hasty = begin(victim, "openai", address("late", "openai"), LATE_MS / 2000)
+def load_late(direction, ms):
+    chaos.load(chaos.rule("late", {"cgroup": VICTIM, "hosts": [f"127.0.{NET['late']}.0/24"], "direction": direction},
+                          {"delay": f"{ms}ms"}))
+
+
+def check_late(ms):
+    """Everybody pays for each round trip; nobody fails."""
     calls = {client: begin(victim, client, address("late", client)) for client in ROUND_TRIPS}
     all_well(neighbour, lambda client: address("late", client), "late: the neighbour", CALLS)
     for client, times in ROUND_TRIPS.items():
         check_good(calls[client], "late")
         _, process, number = calls[client]
         took = process.answer(number, 0)["ms"]  # no ceiling: what a client computes takes seconds on an emulated processor
-        check(took >= LATE_MS * times, f"late: {client}: {took} ms for {times} round trips")
+        check(took >= ms * times, f"late: {client}: {took} ms for {times} round trips")
+
+
+@alone
+def late_requests():
+    only_where("delay")
+    load_late("request", LATE_REQUEST_MS)
+    check_late(LATE_REQUEST_MS)
+    check_counters()
+
+
+@alone
+def late_answers():
+    """As above; and a timeout that is shorter makes three requests of one."""
+    only_where("rate")
+    load_late("response", LATE_ANSWER_MS)
+    hasty = begin(victim, "openai", address("late", "openai"), LATE_ANSWER_MS / 2000)
+    check_late(LATE_ANSWER_MS)
     check_met("late", hasty, SILENT["openai"], 60)
     check_equal(attempts_at("late")[address("late", "openai")], 3, "late: attempts of who does not wait so long")
     check_counters()
