@@ -41,7 +41,7 @@ static const char help[] = "Usage: chaosbpf run [OPTIONS] FILE\n"
 
 struct asked {
 	bool dry_run;
-	const char *operator, * environment, *policy, *database, *endpoints, *webhooks;
+	const char *who, *environment, *policy, *database, *endpoints, *webhooks;
 };
 
 /* ---- what `check` says of the rules, step by step ---- */
@@ -164,7 +164,7 @@ static int check_policy(const struct experiment *e, const struct asked *asked, s
 			struct error *err)
 {
 	const struct policy_asked who = {
-		.operator= asked->operator,
+		.operator= asked->who,
 		.now = time(NULL),
 		.production = getenv(POLICY_PRODUCTION),
 	};
@@ -262,7 +262,7 @@ static void tell(const struct asked *asked, const char *database, const struct r
 
 static int for_real(const struct experiment *e, const struct asked *asked)
 {
-	struct run_options options = { .operator= asked->operator, .json = options_json };
+	struct run_options options = { .operator= asked->who, .json = options_json };
 	const char *database = findings_file(asked->database);
 	struct run_outcome outcome = { 0 };
 	struct error err;
@@ -282,17 +282,15 @@ static int for_real(const struct experiment *e, const struct asked *asked)
 static int run(int argc, char **argv)
 {
 	struct asked asked = { 0 };
-	const struct option_spec specs[] = { { "dry-run", OPTION_FLAG, &asked.dry_run, NULL },
-					     {
-						     "operator",
-						     OPTION_TEXT,
-						     &asked.operator,
-						     NULL },
-						     { "environment", OPTION_TEXT, &asked.environment, NULL },
-						     { "policy", OPTION_TEXT, &asked.policy, NULL },
-						     { "database", OPTION_TEXT, &asked.database, NULL },
-						     { "endpoints", OPTION_TEXT, &asked.endpoints, NULL },
-						     { 0 },
+	const struct option_spec specs[] = {
+		{ "dry-run", OPTION_FLAG, &asked.dry_run, NULL },
+		{ "operator", OPTION_TEXT, &asked.who, NULL },
+		{ "environment", OPTION_TEXT, &asked.environment, NULL },
+		{ "policy", OPTION_TEXT, &asked.policy, NULL },
+		{ "database", OPTION_TEXT, &asked.database, NULL },
+		{ "endpoints", OPTION_TEXT, &asked.endpoints, NULL },
+		{ "webhooks", OPTION_TEXT, &asked.webhooks, NULL },
+		{ 0 },
 	};
 	struct experiment_options options = { 0 };
 	struct experiment *experiment;

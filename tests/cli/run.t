@@ -102,7 +102,7 @@ A policy says what may be done:
 
 Without root nothing is broken:
 
-  $ chaosbpf run e.yaml
+  $ chaosbpf run --webhooks hooks.yaml --database f.db e.yaml
   chaosbpf: run needs root: run it with sudo
   [1]
   $ chaosbpf run
