@@ -31,10 +31,9 @@ static int tidy(struct error *err)
 	struct store_record record;
 	int ret = store_read_record(&record, err);
 
-	if (ret)
+	/* What is pinned or on devices belongs to no record, or to an older one whose load has taken down all that it had. */
+	if (ret || record.over)
 		return access(STORE_PINS, F_OK) == 0 || access(STORE_JOURNAL, F_OK) == 0;
-	if (record.over)
-		return 0;
 	if (armed_generation() != record.generation)
 		return !process_id_alive(&record.owner);
 	if (process_id_alive(&record.reaper) || process_id_alive(&record.owner)) {

@@ -1,172 +1,16 @@
 #!/usr/bin/python3
-# timeout: 1800
-"""`run`: experiments find each classic mistake of a RAG service and pass the good one; every way out ends the faults."""
+# timeout: 900
+"""`run`: every way out ends the faults, and says what it was; steps and probes of every kind."""
 import json
 import os
-import random
 import signal
-import socket
-import subprocess
-import sys
-import tempfile
 import time
 
 import chaos
+import experiments
 import place
 from case import alone, check, check_equal, main, wait_until
-
-LIB = os.path.dirname(os.path.abspath(chaos.__file__))
-KILLS = int(os.environ.get("KILLS", "6"))
-
-SILENT = """
-  - rules:
-      - { name: silent, match: { hosts: 127.0.0.1, ports: 6333 }, fault: { drop: true } }
-"""
-CUT = """
-  - rules:
-      - { name: cut, match: { hosts: 127.0.0.1, ports: 9000 }, fault: { break-after: { bytes: 2KiB, how: reset } }, per: request }
-"""
-REFUSED = """
-  - rules:
-      - { name: refused, match: { hosts: 127.0.0.1, ports: 6333 }, fault: { refuse: refused } }
-"""
-
-folder = None
-running = []
-
-
-def experiment(name, method, **keys):
-    """Path of an experiment of that name; `keys` replace its own."""
-    text = {
-        "version": "1",
-        "experiment": name,
-        "environment": "staging",
-        "probes": '[{ name: ask, http: "http://127.0.0.1:8080/ask?q=ping", every: 1s, timeout: 12s, '
-                  'expect: { status: 200, body-contains: END } }]',
-        "steady": '{ ask.success: ">= 99%" }',
-        "during": '{ ask.success: ">= 90%", ask.p90: "<= 5s", within: 15s }',
-        "recovery": "{ within: 60s, for: 3s }",
-        "baseline": "8s",
-        "observe": "30s",
-        **keys,
-        "method": method,
-    }
-    path = os.path.join(folder, f"{name}.yaml")
-    with open(path, "w") as file:
-        file.write("".join(f"{key.replace('_', '-')}: {value}\n" for key, value in text.items() if value))
-    return path
-
-
-def answers(port):
-    try:
-        with socket.create_connection(("127.0.0.1", port), 1) as peer:
-            peer.settimeout(5)
-            peer.sendall(b"GET /ask HTTP/1.1\r\n\r\n")
-            return peer.recv(1) == b"H"
-    except OSError:
-        return False
-
-
-def start(*words, port):
-    process = subprocess.Popen([sys.executable, os.path.join(LIB, "rag.py"), *words], stdin=subprocess.DEVNULL)
-    running.append(process)
-    wait_until(lambda: answers(port), f"{words} to answer", seconds=60)
-    return process
-
-
-class Variant:
-    """The service with one mistake, or none."""
-
-    def __init__(self, name):
-        self.name = name
-
-    def __enter__(self):
-        self.process = start("service", self.name, port=8080)
-
-    def __exit__(self, *_):
-        self.process.kill()
-        self.process.wait()
-
-
-def setup():
-    global folder
-    folder = tempfile.mkdtemp(prefix="experiment.")
-    os.environ["CHAOSBPF_DATABASE"] = os.path.join(folder, "findings.db")
-    start("dependencies", port=9000)
-
-
-def teardown():
-    for process in running:
-        process.kill()
-
-
-def run(path, again=3):
-    """A machine that is too busy for the service to be healthy at the start is given another chance."""
-    while True:
-        result = chaos.chaos("run", "--json", path, timeout=400)
-        again -= 1
-        if not again or not result.out.strip() or result.json.get("verdict") != "skipped":
-            return result
-        time.sleep(5)
-
-
-def failed(said):
-    return sorted({f"{one['when']}: {one['measure']}" for one in said["hypotheses"] if one["outcome"] == "failed"})
-
-
-def history():
-    return chaos.chaos("history", "--json", expect=0).json
-
-
-def finds(variant, method, expected):
-    """The experiment on that variant finds the mistake, and blames the hypothesis that it broke."""
-    with Variant(variant):
-        result = run(experiment(f"rag-{variant}", method))
-    if not check_equal(result.code, 4, f"{variant}: exit code of {result}"):
-        return
-    said = result.json
-    check_equal(said["verdict"], "weakness", f"{variant}: verdict")
-    check(expected in failed(said), f"{variant}: {failed(said)} blamed, not {expected}")
-    check(said["injected"] > 0, f"{variant}: nothing was injected")
-    check(all(one["outcome"] == "held" for one in said["hypotheses"] if one["when"] == "steady-before"),
-          f"{variant}: steady before: {said['hypotheses']}")
-
-
-@alone
-def good_holds():
-    with Variant("good"):
-        for name, method in (("silent", SILENT), ("cut", CUT)):
-            result = run(experiment(f"rag-good-{name}", method))
-            if check_equal(result.code, 0, f"exit code of {result}"):
-                said = result.json
-                check_equal(said["verdict"], "held", "verdict")
-                check(said["injected"] > 0, "something was injected")
-                check(said["time_to_recover_ms"] is not None, "time to recover")
-
-
-@alone
-def wrong_exception_is_found():
-    finds("wrong-exception", SILENT, "during: ask.success")
-
-
-@alone
-def long_timeout_is_found():
-    finds("long-timeout", SILENT, "during: ask.success")
-
-
-@alone
-def retries_are_found():
-    finds("retries", SILENT, "during: ask.p90")
-
-
-@alone
-def cut_stream_is_found():
-    finds("cut-stream", CUT, "during: ask.success")
-
-
-@alone
-def lazy_breaker_is_found():
-    finds("lazy-breaker", SILENT, "during: ask.p90")
+from experiments import REFUSED, SILENT, Variant, experiment, failed, run
 
 
 @alone
@@ -179,7 +23,7 @@ def aborts():
         check("abort: ask.success" in failed(said), f"{failed(said)} blamed")
     check_equal(chaos.status().all["loaded"], False, "loaded after the abort")
     # Its weakness is open: another run is refused until somebody says what was done.
-    path = os.path.join(folder, "rag-abort.yaml")
+    path = os.path.join(experiments.folder, "rag-abort.yaml")
     check_equal(run(path, again=1).code, 2, "a run while the weakness is open")
     chaos.chaos("history", "resolve", said["id"], "--note", "seen", expect=0)
     result = run(path, again=1)  # the service is gone now
@@ -223,10 +67,10 @@ def stop_ends_the_run():
 @alone
 def each_kind_of_step_and_probe():
     """Steps in order, one set of rules after the other, loads and commands beside them, probes of every kind."""
-    flag = os.path.join(folder, "flag")
+    flag = os.path.join(experiments.folder, "flag")
     method = f"""
   - {{ load: "http://127.0.0.1:8080/health", name: crowd, rate: 4/s, ramp: 2s, for: 6s, rounds: 2, pause: 1s, background: true }}
-  - {{ exec: [sleep, "600"], background: true }}
+  - {{ exec: {experiments.command()}, background: true }}
   - {{ http: "http://127.0.0.1:8080/ask", characters: 200000, timeout: 20s }}
   - {{ exec: [touch, "{flag}"] }}
   - rules:
@@ -241,7 +85,7 @@ def each_kind_of_step_and_probe():
   - {{ name: port, tcp: "127.0.0.1:8080" }}
   - {{ name: shut, tcp: "127.0.0.1:1" }}
   - {{ name: touched, exec: [ls, "{flag}"], timeout: 20s }}
-  - {{ name: hangs, exec: [sleep, "600"], every: 2s, timeout: 1s }}"""
+  - {{ name: hangs, exec: {experiments.command()}, every: 2s, timeout: 1s }}"""
     with Variant("retries"):  # refused at once, so it never takes long
         result = run(experiment("rag-steps", method, probes=probes, observe="5s", baseline="4s", cooldown="1s",
                                 during='{ ask.success: ">= 90%", crowd.success: ">= 90%", crowd.attempts: ">= 10" }'))
@@ -256,7 +100,7 @@ def each_kind_of_step_and_probe():
     check(rules.get("first") and rules.get("second"), f"injected by one after the other: {rules}")
     check_equal([one["phase"] for one in said["phases"]],
                 ["baseline", "inject", "observe", "rollback", "recover", "cooldown", "verdict"], "phases")
-    check_equal(place.processes("sleep"), [], "commands that outlived the run")
+    check_equal(place.processes(experiments.COMMAND), [], "commands that outlived the run")
 
 
 @alone
@@ -293,22 +137,4 @@ def holder_killed():
     check_equal(chaos.status().all["loaded"], False, "loaded afterwards")
 
 
-@alone
-def killed():
-    """kill -9 at any moment: nothing is left after the next command, and the run is shown as interrupted."""
-    with Variant("good"):
-        for _ in range(KILLS):
-            process = chaos.start("run", "--json", experiment("rag-killed", REFUSED, observe="120s", baseline="1s"))
-            time.sleep(random.uniform(0, 12))
-            process.kill()
-            process.wait()
-            wait_until(lambda: not place.processes("chaosbpf-holder"), "the kernel to end the holder of the faults")
-            state = chaos.status().all
-            check_equal(state["loaded"], False, f"loaded after kill -9: {state}")
-            check(answers(6333), "the database answers again")
-    runs = [one for one in history()["runs"] if one["experiment"] == "rag-killed"]
-    check({one["verdict"] for one in runs} <= {"interrupted"}, f"verdicts of killed runs: {runs}")
-    check(chaos.chaos("history").code == 0, "the database is whole")
-
-
-main(setup, teardown)
+main(experiments.begin, experiments.end)

@@ -60,10 +60,10 @@ def difference(before, names=None):
     return lines
 
 
-def assert_nothing_left(before, seconds=10):
+def assert_nothing_left(before, names=None, seconds=10):
     """Waits a little: the kernel frees programs and maps after a grace period."""
     end = time.monotonic() + seconds
-    names = list(PARTS)
+    names = list(names or PARTS)
     while True:
         names = [name for name in names if difference(before, [name])]
         if not names:

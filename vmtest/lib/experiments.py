@@ -1,0 +1,132 @@
+"""Experiments on the small RAG service (rag.py): their files, the service with a mistake, runs and their findings."""
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+import chaos
+from case import wait_until
+
+COMMAND = "run-command"  # a name of a process that nobody else has
+RAG = os.path.join(os.path.dirname(os.path.abspath(__file__)), "rag.py")
+SERVICE, VECTORS, MODEL = 8080, 6333, 9000
+
+folder = None
+running = []
+
+
+# ---- files
+
+def rules_step(name, port, fault, **keys):
+    """A step of the method with one rule for a port of loopback."""
+    return f"""
+  - rules:
+      - {chaos.yaml(dict({"name": name, "match": {"hosts": "127.0.0.1", "ports": port}, "fault": fault}, **keys))}
+"""
+
+
+SILENT = rules_step("silent", VECTORS, {"drop": True})
+REFUSED = rules_step("refused", VECTORS, {"refuse": "refused"})
+CUT = rules_step("cut", MODEL, {"break-after": {"bytes": "2KiB", "how": "reset"}}, per="request")
+
+
+def command():
+    """One that takes ten minutes, as a step or a probe has it."""
+    return f'["{shutil.copy(shutil.which("sleep"), os.path.join(folder, COMMAND))}", "600"]'
+
+
+def probe(name="ask", path="/ask?q=ping", every="1s", timeout="8s"):
+    return (f'{{ name: {name}, http: "http://127.0.0.1:{SERVICE}{path}", every: {every}, timeout: {timeout}, '
+            'expect: { status: 200, body-contains: END } }')
+
+
+def experiment(name, method, **keys):
+    """Path of an experiment of that name; `keys` replace its own, None removes them."""
+    text = {
+        "version": "1",
+        "experiment": name,
+        "environment": "staging",
+        "probes": f"[{probe()}]",
+        "steady": '{ ask.success: ">= 99%" }',
+        "during": '{ ask.success: ">= 90%", ask.p90: "<= 4s", within: 5s }',
+        "recovery": "{ within: 60s, for: 2s }",
+        "baseline": "4s",
+        "observe": "15s",
+        **keys,
+        "method": method,
+    }
+    path = os.path.join(folder, f"{name}.yaml")
+    with open(path, "w") as file:
+        file.write("".join(f"{key.replace('_', '-')}: {value}\n" for key, value in text.items() if value))
+    return path
+
+
+# ---- the service, and what it stands on
+
+def answers(port):
+    try:
+        with socket.create_connection(("127.0.0.1", port), 1) as peer:
+            peer.settimeout(10)
+            peer.sendall(b"GET /popular HTTP/1.1\r\n\r\n")
+            return peer.recv(12).endswith(b" 200")
+    except OSError:
+        return False
+
+
+def start(*words, port):
+    process = subprocess.Popen([sys.executable, RAG, *words], stdin=subprocess.DEVNULL)
+    running.append(process)
+    wait_until(lambda: answers(port), f"{words} to answer", seconds=60)
+    return process
+
+
+class Variant:
+    """The service with one mistake, or the good one."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def __enter__(self):
+        self.process = start("service", self.name, port=SERVICE)
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+
+
+def begin(dependencies=True):
+    """Once, before the first run."""
+    global folder
+    folder = tempfile.mkdtemp(prefix="experiment.")
+    os.environ["CHAOSBPF_DATABASE"] = os.path.join(folder, "findings.db")
+    if dependencies:
+        start("dependencies", port=VECTORS)
+
+
+def end():
+    for process in running:
+        process.kill()
+
+
+# ---- runs
+
+def run(path, again=3):
+    """A machine that is too busy for the service to be healthy at the start is given another chance."""
+    while True:
+        result = chaos.chaos("run", "--json", path, timeout=600)
+        again -= 1
+        if not again or not result.out.strip() or result.json.get("verdict") != "skipped":
+            return result
+        time.sleep(5)
+
+
+def failed(said):
+    """What did not hold, as "during: ask.success"."""
+    return sorted({f"{one['when']}: {one['measure']}" for one in said["hypotheses"] if one["outcome"] == "failed"})
+
+
+def history():
+    return chaos.chaos("history", "--json", expect=0).json["runs"]
