@@ -1,27 +1,43 @@
 #!/usr/bin/python3
-"""A small RAG service that experiments are run on, with a fallback that works or one of the classic mistakes.
+"""A small RAG service that experiments are run on, with fallbacks that work or with one of the classic mistakes.
 
-    rag.py dependencies            a vector database on 6333, a model on 9000 that streams its answer
-    rag.py service VARIANT         asks both for each GET /ask on 8080; GET /health asks nobody
+    rag.py dependencies        stand-ins: a vector database on 6333, a model on 9000, a cache on 6379
+    rag.py service MISTAKE     on 8080, with those that PLACES names
+    rag.py flush               empties the cache
 
-The variants, each with one mistake:
+GET or POST /ask looks for documents in the vector database and has the model write from them; a whole answer ends with
+"END". GET /popular is the same for everybody: it comes from the cache, and from a large query to the database when it is not
+there. GET /health asks nobody. Eight workers serve /ask.
 
-    good              a second for the database, a breaker that opens after two failures, keyword search behind it; a
-                      stream without its end is asked for again, then answered from what was found
+    good              a second for the database, a breaker that opens after two failures, keyword search behind it; a stream
+                      without its end is asked for again, then answered from what was found; questions that are too long
+                      are refused at the door; one query fills the cache, however many wait for it
     wrong-exception   expects ConnectionRefusedError alone: silence is a TimeoutError
-    long-timeout      waits 60 s for the database, longer than anybody waits for the service
-    retries           asks three times, 3 s each, for every question
+    lazy-breaker      a breaker that needs 20 failures, 6 s each
+    long-timeout      waits 60 s for the database, when the breaker that would help and whoever asks have long given up
+    retries           asks three times, 2 s each, for every question
+    slow-fallback     a keyword search that does one question after the other: good for one user, not for all
     cut-stream        takes what came of a stream as the whole answer
-    lazy-breaker      a breaker that needs 20 failures, 8 s each
-
-A whole answer ends with "END".
+    long-prompt       reads a question of any length with one of its eight workers
+    flush-storm       whoever does not find it in the cache asks the database
 """
+import contextlib
+import json
+import os
 import socket
 import sys
 import threading
 import time
 
-VECTORS, MODEL, SERVICE = 6333, 9000, 8080
+SERVICE = 8080
+# Where they are and what they are asked; real servers have other ports and want other requests.
+PLACES = {"vectors": [6333, "/query", {}], "model": [9000, "/v1/chat/completions", {"stream": True}], "cache": [6379],
+          **json.loads(os.environ.get("RAG_PLACES", "{}"))}
+MISTAKES = ("wrong-exception", "lazy-breaker", "long-timeout", "retries", "slow-fallback", "cut-stream", "long-prompt",
+            "flush-storm")
+WORKERS = 8
+LONGEST = 20000  # characters of a question; reading so many takes a second
+KEY = "popular"
 
 
 class Cut(Exception):
@@ -31,13 +47,27 @@ class Cut(Exception):
 # ---- HTTP, as little of it as it takes
 
 def read_head(peer):
+    """Head and beginning of the body."""
     data = b""
     while b"\r\n\r\n" not in data:
         got = peer.recv(4096)
         if not got:
             raise ConnectionError("closed without a request")
         data += got
-    return data.partition(b"\r\n\r\n")
+    return data.partition(b"\r\n\r\n")[::2]
+
+
+def read_request(peer):
+    """Path and how long the body is, all of which has been read."""
+    head, body = read_head(peer)
+    length = next((int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")), 0)
+    have = len(body)
+    while have < length:
+        got = peer.recv(65536)
+        if not got:
+            raise ConnectionError("closed in the middle of a request")
+        have += len(got)
+    return head.split(b" ")[1].decode(), length
 
 
 def respond(peer, status, body):
@@ -45,12 +75,15 @@ def respond(peer, status, body):
     peer.sendall(b"HTTP/1.1 %d x\r\nContent-Length: %d\r\nConnection: close\r\n\r\n" % (status, len(body)) + body)
 
 
-def get(port, timeout):
-    """The whole body, or as much as came before the end of the connection."""
+def post(name, timeout):
+    """The whole body of the answer, or as much as came before the end of the connection."""
+    port, path, question = PLACES[name]
+    body = json.dumps(question).encode()
     with socket.create_connection(("127.0.0.1", port), timeout) as peer:
         peer.settimeout(timeout)
-        peer.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-        _, _, body = read_head(peer)
+        peer.sendall(b"POST %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\n"
+                     b"Content-Length: %d\r\n\r\n" % (path.encode(), len(body)) + body)
+        head, answer = read_head(peer)
         while True:
             try:
                 got = peer.recv(4096)
@@ -58,32 +91,110 @@ def get(port, timeout):
                 break
             if not got:
                 break
-            body += got
-    return body.decode()
+            answer += got
+    if b" 200 " not in head.split(b"\r\n")[0]:
+        raise OSError(head.decode())
+    return answer.decode(errors="replace")
+
+
+def gone(peer):
+    """Has whoever asked left?"""
+    try:
+        return peer.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
 
 
 def serve(port, answer):
+    """One thread for each connection."""
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", port))
     listener.listen(256)
 
     def one(peer):
-        with peer:
-            try:
-                head, _, _ = read_head(peer)
-                answer(peer, head.split(b" ")[1].decode())
-            except OSError:
-                pass
+        with contextlib.suppress(OSError), peer:
+            answer(peer)
 
     while True:
         peer, _ = listener.accept()
         threading.Thread(target=one, args=(peer,), daemon=True).start()
 
 
-# ---- what it depends on
+# ---- a cache: what Redis says to GET, SET and FLUSHDB
 
-def stream(peer, _path):
+def read_line(file):
+    line = file.readline()
+    if not line.endswith(b"\r\n"):
+        raise ConnectionError("closed")
+    return line[1:-2]
+
+
+def read_bulk(file):
+    length = int(read_line(file))
+    return None if length < 0 else file.read(length + 2)[:-2]
+
+
+def cache(*words):
+    """One command; what comes of GET, else None. A cache that is gone has nothing."""
+    command = b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word.encode()) for word in words)
+    try:
+        with socket.create_connection(("127.0.0.1", PLACES["cache"][0]), 1) as peer:
+            peer.sendall(command)
+            with peer.makefile("rb") as file:
+                found = read_bulk(file) if words[0] == "GET" else read_line(file)
+                return found.decode() if found and words[0] == "GET" else None
+    except OSError:
+        return None
+
+
+def answer_cache(store):
+    def answer(peer):
+        with peer.makefile("rb") as file:
+            while True:
+                words = [read_bulk(file) for _ in range(int(read_line(file)))]
+                if words[0] == b"GET":
+                    found = store.get(words[1])
+                    peer.sendall(b"$-1\r\n" if found is None else b"$%d\r\n%s\r\n" % (len(found), found))
+                    continue
+                if words[0] == b"SET":
+                    store[words[1]] = words[2]
+                else:
+                    store.clear()
+                peer.sendall(b"+OK\r\n")
+    return answer
+
+
+# ---- what else it depends on
+
+class Database:
+    """Answers a question at once; a large query takes a second of the whole machine, which all that are under way share."""
+
+    def __init__(self):
+        self.under_way, self.lock = 0, threading.Lock()
+
+    def large(self, peer):
+        with self.lock:
+            self.under_way += 1
+        done, last = 0, time.monotonic()
+        while done < 1 and not gone(peer):
+            time.sleep(0.05)
+            now = time.monotonic()
+            done, last = done + (now - last) / self.under_way, now
+        with self.lock:
+            self.under_way -= 1
+
+    def answer(self, peer):
+        path, _ = read_request(peer)
+        if path.startswith("/large"):
+            self.large(peer)
+        respond(peer, 200, "three documents")
+
+
+def stream(peer):
+    read_request(peer)
     peer.sendall(b"HTTP/1.1 200 x\r\nConnection: close\r\n\r\n")
     for word in range(4):
         peer.sendall(b"data: word%d %s\n\n" % (word, b"x" * 1000))
@@ -91,9 +202,9 @@ def stream(peer, _path):
 
 
 def dependencies():
-    threading.Thread(target=serve, args=(VECTORS, lambda peer, path: respond(peer, 200, "three documents")),
-                     daemon=True).start()
-    serve(MODEL, stream)
+    for port, answer in ((PLACES["vectors"][0], Database().answer), (PLACES["cache"][0], answer_cache({}))):
+        threading.Thread(target=serve, args=(port, answer), daemon=True).start()
+    serve(PLACES["model"][0], stream)
 
 
 # ---- the service
@@ -114,55 +225,95 @@ class Breaker:
 
 
 class Service:
-    def __init__(self, variant):
-        self.variant = variant
-        self.breaker = Breaker(20 if variant == "lazy-breaker" else 2)
-        self.timeout = {"long-timeout": 60, "retries": 3, "lazy-breaker": 8}.get(variant, 1)
+    def __init__(self, mistake):
+        self.mistake = mistake
+        self.breaker = Breaker(20 if mistake == "lazy-breaker" else 2)
+        self.timeout = {"long-timeout": 60, "retries": 2, "lazy-breaker": 6}.get(mistake, 1)
+        self.workers = threading.Semaphore(WORKERS)
+        self.index = threading.Lock()
+        self.filling = threading.Lock()
+
+    # -- documents
+
+    def keywords(self):
+        if self.mistake == "slow-fallback":
+            with self.index:
+                time.sleep(0.5)
+        return "keywords"
 
     def documents(self):
-        if self.variant == "retries":
+        if self.mistake == "retries":
             for _ in range(3):
-                try:
-                    return get(VECTORS, self.timeout)
-                except OSError:
-                    pass
-            return "keywords"
-        if self.variant == "wrong-exception":
+                with contextlib.suppress(OSError):
+                    return post("vectors", self.timeout)
+            return self.keywords()
+        if self.mistake == "wrong-exception":
             try:
-                return get(VECTORS, self.timeout)
+                return post("vectors", self.timeout)
             except ConnectionRefusedError:
-                return "keywords"
+                return self.keywords()
         if not self.breaker.allows():
-            return "keywords"
+            return self.keywords()
         try:
-            found = get(VECTORS, self.timeout)
+            found = post("vectors", self.timeout)
             self.breaker.worked()
             return found
         except OSError:
             self.breaker.failed()
-            return "keywords"
+            return self.keywords()
+
+    # -- answers
 
     def words(self):
-        body = get(MODEL, 10)
-        if self.variant != "cut-stream" and "[DONE]" not in body:
+        body = post("model", 30)
+        if self.mistake != "cut-stream" and "[DONE]" not in body:
             raise Cut
         return body.replace("[DONE]", "END")
 
-    def ask(self):
+    def write(self):
         found = self.documents()
         for _ in range(2):
-            try:
+            with contextlib.suppress(Cut, OSError):
                 return f"answer from {found}: {self.words()}"
-            except (Cut, OSError):
-                pass
         return f"answer from {found} alone END"
 
-    def answer(self, peer, path):
-        if path.startswith("/health"):
-            respond(peer, 200, "ok")
+    def ask(self, peer, length):
+        if length > LONGEST and self.mistake != "long-prompt":
+            respond(peer, 413, "too long")
             return
+        with self.workers:
+            end = time.monotonic() + length / LONGEST
+            while time.monotonic() < end and not gone(peer):
+                time.sleep(0.1)
+            respond(peer, 200, self.write())
+
+    # -- what is popular
+
+    def fill(self):
+        port = PLACES["vectors"][0]
+        with socket.create_connection(("127.0.0.1", port), 3) as sock:
+            sock.settimeout(3)
+            sock.sendall(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
+            read_head(sock)
+        cache("SET", KEY, "popular END")
+
+    def popular(self):
+        found = cache("GET", KEY)
+        if not found and self.mistake == "flush-storm":
+            self.fill()
+        elif not found:
+            with self.filling:
+                if not cache("GET", KEY):
+                    self.fill()
+        return found or "popular END"
+
+    def answer(self, peer):
+        path, length = read_request(peer)
         try:
-            respond(peer, 200, self.ask())
+            if path.startswith("/ask"):
+                self.ask(peer, length)
+            else:
+                respond(peer, 200, self.popular() if path.startswith("/popular") else "ok")
         except Exception as error:  # pylint: disable=broad-except # as frameworks do
             respond(peer, 500, type(error).__name__)
 
@@ -170,4 +321,8 @@ class Service:
 if __name__ == "__main__":
     if sys.argv[1] == "dependencies":
         dependencies()
-    serve(SERVICE, Service(sys.argv[2]).answer)
+    elif sys.argv[1] == "flush":
+        cache("FLUSHDB")
+    else:
+        assert sys.argv[2] in ("good", *MISTAKES), sys.argv[2]
+        serve(SERVICE, Service(sys.argv[2]).answer)
