@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Any bytes as an experiment: the parser says no with a place in the file, or gives an experiment that keeps the promises of
- * user/experiment.h and whose plan can be printed. The first byte chooses: 'P' makes the rest a policy. No file that it
- * names is there, but for what the working directory has.
+ * user/experiment.h and whose plan can be printed. The first byte chooses: 'P' makes the rest a policy, 'W' a file of
+ * webhooks. No file that it names is there, but for what the working directory has.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +11,7 @@
 #include "tests/fuzz/require.h"
 #include "user/policy.h"
 #include "user/run.h"
+#include "user/webhook_internal.h"
 
 static void require_error(const struct error *err)
 {
@@ -107,12 +108,67 @@ static void policy_one(const uint8_t *data, size_t size)
 	policy_free(policy);
 }
 
+/* What is posted for a run of which next to nothing is known. */
+static void require_webhook(const struct webhook *webhook)
+{
+	static char word[] = "staging";
+	const struct findings_run run = {
+		.experiment = word,
+		.title = word,
+		.environment = word,
+		.operator= word,
+		.host = word,
+		.reason = word,
+		.kernel = word,
+		.version = word,
+		.file = word,
+		.verdict = VERDICT_WEAKNESS,
+	};
+	char *body;
+
+	REQUIRE(webhook->shape < WEBHOOK_SHAPE_COUNT && webhook->authorization < WEBHOOK_AUTHORIZATION_COUNT);
+	REQUIRE(strncmp(webhook->url.value, "http", 4) == 0 && !strpbrk(webhook->url.value, "\r\n"));
+	REQUIRE(webhook->environments_count <= WEBHOOK_MAX);
+	REQUIRE(webhook->shape != WEBHOOK_JIRA || webhook->project.text);
+	body = webhook_body(webhook, &run);
+	REQUIRE(body);
+	free(body);
+	webhook_wants(webhook, &run);
+}
+
+static void webhooks_one(const uint8_t *data, size_t size)
+{
+	struct webhooks *webhooks;
+	struct error err = { 0 };
+
+	if (webhook_file_parse("f", (const char *)data, size, &webhooks, &err)) {
+		REQUIRE(webhooks == NULL);
+		require_error(&err);
+		require_place(&err);
+		return;
+	}
+	for (size_t i = 0; i < webhooks->count; i++)
+		require_webhook(&webhooks->list[i]);
+	webhooks_free(webhooks);
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+	(void)argc;
+	(void)argv;
+	return setenv("URL", "https://example.com/hook", 1); /* the secret that a file may name */
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	if (size && data[0] == 'P')
 		policy_one(data + 1, size - 1);
+	else if (size && data[0] == 'W')
+		webhooks_one(data + 1, size - 1);
 	else
 		experiment_one(data, size);
 	return 0;
