@@ -163,6 +163,7 @@ check: $(PROGRAM) $(BUILD)/host-tests
 	$(Q)$(call run_criterion,$(BUILD)/host-tests,-j2)
 	$(Q)[ ! -e tests/cli/run.sh ] || CHAOSBPF=$(abspath $(PROGRAM)) tests/cli/run.sh
 	$(Q)CHAOSBPF=$(abspath $(PROGRAM)) tests/browser/run.py
+	$(Q)CHAOSBPF=$(abspath $(PROGRAM)) tests/fleet/run.py
 
 check-bpf: $(BUILD)/bpf-tests
 	$(Q)if [ "$$(id -u)" = 0 ]; then $(call run_criterion,$(BUILD)/bpf-tests,-j1); \
