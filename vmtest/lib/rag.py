@@ -33,6 +33,7 @@ SERVICE = 8080
 # Where they are and what they are asked; real servers have other ports and want other requests.
 PLACES = {"vectors": [6333, "/query", {}], "model": [9000, "/v1/chat/completions", {"stream": True}], "cache": [6379],
           **json.loads(os.environ.get("RAG_PLACES", "{}"))}
+SLOW = float(os.environ.get("RAG_SLOW", "1"))  # times as patient
 MISTAKES = ("wrong-exception", "lazy-breaker", "long-timeout", "retries", "slow-fallback", "cut-stream", "long-prompt",
             "flush-storm")
 WORKERS = 8
@@ -228,7 +229,7 @@ class Service:
     def __init__(self, mistake):
         self.mistake = mistake
         self.breaker = Breaker(20 if mistake == "lazy-breaker" else 2)
-        self.timeout = {"long-timeout": 60, "retries": 2, "lazy-breaker": 6}.get(mistake, 1)
+        self.timeout = SLOW * {"long-timeout": 60, "retries": 2, "lazy-breaker": 6}.get(mistake, 1)
         self.workers = threading.Semaphore(WORKERS)
         self.index = threading.Lock()
         self.filling = threading.Lock()
@@ -265,7 +266,7 @@ class Service:
     # -- answers
 
     def words(self):
-        body = post("model", 30)
+        body = post("model", 30 * SLOW)
         if self.mistake != "cut-stream" and "[DONE]" not in body:
             raise Cut
         return body.replace("[DONE]", "END")
