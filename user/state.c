@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <bpf/bpf.h>
@@ -15,6 +16,8 @@
 #include "user/eventlog.h"
 #include "user/store.h"
 #include "user/vector.h"
+
+#define TAKING_DOWN_MOMENTS 250 /* five seconds: more than it takes on a slow machine */
 
 const char *const rule_state_names[] = { "waiting", "active", "observing", "finished", NULL };
 _Static_assert(sizeof(rule_state_names) / sizeof(rule_state_names[0]) == RULE_STATE_COUNT + 1, "rule_state_names");
@@ -289,7 +292,7 @@ static void tell_unloaded(struct status *s)
 	}
 }
 
-int status_read(struct status **status, struct error *err)
+static int read_once(struct status **status, struct error *err)
 {
 	struct status *s = calloc(1, sizeof(*s));
 	struct store_record record;
@@ -340,6 +343,19 @@ out:
 		status_free(s);
 	else
 		*status = s;
+	return ret;
+}
+
+/* A load that is being taken down has its record still and its pins not any more: for a moment, after which it is over. */
+int status_read(struct status **status, struct error *err)
+{
+	static const struct timespec moment = { .tv_nsec = 20000000 };
+	int ret = read_once(status, err);
+
+	for (int i = 0; i < TAKING_DOWN_MOMENTS && ret == -ENOENT; i++) {
+		nanosleep(&moment, NULL);
+		ret = read_once(status, err);
+	}
 	return ret;
 }
 
