@@ -188,7 +188,7 @@ fuzz:
 endif
 
 # Libraries and programs that tests break: what a GPU's own would be. Debug information would only make them large.
-VICTIMS := $(addprefix $(BUILD)/victims/,libcuda.so.1 libcudart.so.12 static-gpu)
+VICTIMS := $(addprefix $(BUILD)/victims/,libcuda.so.1 libcudart.so.12 static-gpu errno-program static-errno)
 VICTIM_CFLAGS := -O2 -Wall -Wextra -Wno-missing-prototypes
 
 $(BUILD)/victims/libcuda.so.1: tests/victims/cuda_driver.c
@@ -197,6 +197,14 @@ $(BUILD)/victims/libcuda.so.1: tests/victims/cuda_driver.c
 
 $(BUILD)/victims/libcudart.so.12: tests/victims/cuda_runtime.c $(BUILD)/victims/libcuda.so.1
 	$(call msg,CC,$<)$(CC) $(VICTIM_CFLAGS) -fPIC -shared -Wl,-soname,libcudart.so.12 -Wl,-rpath,'$$ORIGIN' $^ -o $@
+
+$(BUILD)/victims/errno-program: tests/victims/errno_program.c
+	@mkdir -p $(@D)
+	$(call msg,CC,$<)$(CC) $(VICTIM_CFLAGS) $< -o $@ -lpthread
+
+$(BUILD)/victims/static-errno: tests/victims/errno_program.c
+	@mkdir -p $(@D)
+	$(call msg,CC,$<)$(CC) $(VICTIM_CFLAGS) -static $< -o $@ -lpthread
 
 $(BUILD)/victims/static-gpu: tests/victims/static_program.c
 	@mkdir -p $(@D)

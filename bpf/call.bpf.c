@@ -4,8 +4,8 @@
  *
  * One program is on the first instruction of every function that a rule names, one more on the return of those whose
  * result matters. Where the kernel lets a program write registers (6.18 on), it sends the thread to a `ret` instruction
- * with the result in its place. Elsewhere it leaves a note and stops the thread with a signal, and the assist
- * (user/assist.c), which traces the process, does the same.
+ * with the result in its place. Elsewhere, and everywhere for errno and delays, it leaves a note and stops the thread with
+ * a signal, and the assist (user/assist.c), which traces the process, does the rest.
  */
 #include <asm/ptrace.h>
 
@@ -204,19 +204,28 @@ static always bool assist_can(void)
 	return !(blocked & 1UL << (SIGURG - 1));
 }
 
-static always bool leave_note(const struct call *call, __u32 rule, __s64 value)
+/* NULL for `r`: what no rule says by itself. */
+static always bool leave_note(const struct call *call, __u32 rule, const struct chaos_rule *r, __s64 value)
 {
 	struct chaos_return note = {
 		.entry = PT_REGS_IP(call->ctx),
 		.sp = call->sp,
 		.value = value,
 		.time_ns = now_ns(),
+		.generation = knobs.generation,
 		.rule = rule,
 		.point = call->number,
 	};
 
 	if (call->point->ret)
 		note.ret = note.entry + call->point->ret;
+	if (r && r->flags & CHAOS_RULE_ASSIST) {
+		note.delay_ns = r->delay_ns;
+		note.error = r->error;
+		note.runs = r->flags & CHAOS_RULE_RUNS ? CHAOS_RUNS_LATER : CHAOS_RUNS_NEVER;
+		if (call->point->errno_function)
+			note.errno_function = note.entry + call->point->errno_function;
+	}
 	if (bpf_map_update_elem(&chaos_returns, &call->tid, &note, BPF_ANY))
 		return false;
 	if (bpf_send_signal_thread(SIGURG) == 0)
@@ -225,11 +234,20 @@ static always bool leave_note(const struct call *call, __u32 rule, __s64 value)
 	return false;
 }
 
-static always bool return_at_once(const struct call *call, __u32 rule, __s64 value)
+/* Is this rule's fault the assist's to do? Without such a rule in the load, nothing of it is in the program. */
+static always bool by_assist(const struct chaos_rule *r)
 {
-	if (knobs.registers)
-		return write_registers(call, value);
-	return leave_note(call, rule, value);
+	return knobs.assist && (!knobs.registers || (r && r->flags & CHAOS_RULE_ASSIST));
+}
+
+static always bool is_possible(const struct chaos_rule *r)
+{
+	return !by_assist(r) || assist_can();
+}
+
+static always bool return_at_once(const struct call *call, __u32 rule, const struct chaos_rule *r, __s64 value)
+{
+	return by_assist(r) ? leave_note(call, rule, r, value) : write_registers(call, value);
 }
 
 /*
@@ -240,12 +258,16 @@ static always bool is_decided(const struct call *call)
 {
 	struct chaos_return *note;
 
-	if (knobs.registers)
+	if (!knobs.assist)
 		return false;
 	note = bpf_map_lookup_elem(&chaos_returns, &call->tid);
 	/* An old note is one that nobody has taken away: the assist was killed. */
-	return note && note->sp == call->sp && note->entry == PT_REGS_IP(call->ctx) &&
-	       now_ns() < note->time_ns + CHAOS_ASSIST_STALE_NS;
+	if (!note || note->sp != call->sp || note->entry != PT_REGS_IP(call->ctx) ||
+	    now_ns() >= note->time_ns + CHAOS_ASSIST_STALE_NS)
+		return false;
+	if (note->runs == CHAOS_RUNS_NOW)
+		bpf_map_delete_elem(&chaos_returns, &call->tid);
+	return true;
 }
 
 /* ---- deciding --------------------------------------------------------------------------------------------------- */
@@ -281,7 +303,7 @@ static always bool inject(const struct call *call, struct decided *d, __s64 valu
 {
 	struct chaos_point_stats *counted = bpf_map_lookup_elem(&chaos_pointstats, &call->number);
 
-	if (!return_at_once(call, d->rule, value))
+	if (!return_at_once(call, d->rule, d->r, value))
 		return false;
 	count(&d->stats->packets);
 	if (counted)
@@ -291,7 +313,10 @@ static always bool inject(const struct call *call, struct decided *d, __s64 valu
 
 static always void tell_of(const struct call *call, struct decided *d, __u32 fault, __u64 bytes)
 {
-	const struct call_told what = { .fault = fault, .bytes = bytes, .function = call->point->function };
+	const struct call_told what = { .fault = fault,
+					.error = fault == CHAOS_CALL ? d->r->error : 0,
+					.bytes = bytes,
+					.function = call->point->function };
 
 	tell_call(d->rule, &d->owner, d->caller, &what);
 }
@@ -300,10 +325,10 @@ static always void enter_function(const struct call *call, struct decided *d)
 {
 	count(&d->stats->seen);
 	d->caller = next_call(d->rule);
-	if (!d->caller || !decide_call(d->rule, d->r, d->stats, CHAOS_CALL, d->caller, knobs.registers || assist_can()))
+	if (!d->caller || !decide_call(d->rule, d->r, d->stats, CHAOS_CALL, d->caller, is_possible(d->r)))
 		return;
 	if (inject(call, d, d->r->returns))
-		tell_of(call, d, CHAOS_CALL, 0);
+		tell_of(call, d, CHAOS_CALL, d->r->delay_ns);
 	else
 		take_back(d, CHAOS_CALL);
 }
@@ -348,7 +373,7 @@ static always bool decide_failure(struct decided *d, bool *first)
 {
 	*first = false;
 	if (d->caller->failing) {
-		if (!knobs.registers && !assist_can()) {
+		if (!is_possible(d->r)) {
 			d->caller->failing = 0;
 			return settle(d->r, d->stats, CHAOS_GPU_OOM, CHAOS_SKIP_ASSIST);
 		}
@@ -356,7 +381,7 @@ static always bool decide_failure(struct decided *d, bool *first)
 		return true;
 	}
 	*first = true;
-	if (!decide_call(d->rule, d->r, d->stats, CHAOS_GPU_OOM, d->caller, knobs.registers || assist_can()))
+	if (!decide_call(d->rule, d->r, d->stats, CHAOS_GPU_OOM, d->caller, is_possible(d->r)))
 		return false;
 	d->caller->failing = d->r->failures ? d->r->failures - 1 : 0;
 	return true;
@@ -430,8 +455,8 @@ static always void enter_error(const struct call *call)
 	value = *error;
 	if (call->point->role == CHAOS_ROLE_GET_ERROR)
 		bpf_map_delete_elem(&chaos_last_error, &key);
-	if (knobs.registers || assist_can())
-		return_at_once(call, CHAOS_NO_RULE, value);
+	if (is_possible(NULL))
+		return_at_once(call, CHAOS_NO_RULE, NULL, value);
 }
 
 static always void enter(const struct call *call)
@@ -479,7 +504,7 @@ int chaos_exec(struct bpf_raw_tracepoint_args *ctx)
 	struct chaos_owner owner = {};
 
 	(void)ctx;
-	if (rule_for_call(knobs.probed, &owner) == CHAOS_NO_RULE || bpf_map_lookup_elem(&chaos_traced, &owner.pid))
+	if (rule_for_call(knobs.assisted, &owner) == CHAOS_NO_RULE || bpf_map_lookup_elem(&chaos_traced, &owner.pid))
 		return 0;
 	bpf_ringbuf_output(&chaos_begun, &owner.pid, sizeof(owner.pid),
 			   0); /* without room it is found a little later */

@@ -257,7 +257,7 @@ struct call_told {
 	__u32 fault;
 	__s32 error;
 	__u32 operation;      /* of CHAOS_ERRNO */
-	__u64 bytes;          /* of CHAOS_GPU_OOM */
+	__u64 bytes;          /* of CHAOS_GPU_OOM; of CHAOS_CALL delay_ns: see struct chaos_event */
 	const char *function; /* of CHAOS_ERRNO the file's name: CHAOS_FUNCTION_LEN bytes, or NULL */
 };
 

@@ -159,6 +159,8 @@ enum chaos_rule_flag {
 	CHAOS_RULE_INCLUDE_SSH = 4, /* SSH connections are not spared */
 	CHAOS_RULE_LASTS = 8,	    /* max-hits ends no fault that is under way: the rule stays, and hits no more */
 	CHAOS_RULE_PATH = 16,	    /* errno: of files of some path only */
+	CHAOS_RULE_ASSIST = 32,	    /* call: only the assist can do it, whatever programs may write here */
+	CHAOS_RULE_RUNS = 64,	    /* call: the function runs after all, once its delay is over */
 };
 
 /* A value that moves in a straight line to `to` while the rule lasts, and stays there. See bpf/ramp.h. */
@@ -173,7 +175,7 @@ struct chaos_rule {
 	__u32 percent_ppm;    /* 0 to 1,000,000: chance of the unit named by `per` */
 	__u32 drop_ppm;	      /* chance of each packet when the drop is partial; 1,000,000 with CHAOS_RULE_DROP_ALL */
 	__u32 flags;	      /* enum chaos_rule_flag */
-	__u64 delay_ns;
+	__u64 delay_ns;	      /* of CHAOS_CALL, too */
 	__u64 jitter_ns;
 	__u64 seed;
 	__u64 max_hits;	      /* 0: no limit */
@@ -292,6 +294,7 @@ struct chaos_point {
 	__u32 file;	     /* number of the file that it is in */
 	__u32 pad2;
 	__s64 ret;	     /* from the function's first byte to that of some `ret` instruction of the same file, never 0 */
+	__s64 errno_function; /* and to that of __errno_location, if the file has it, else 0 */
 	char function[CHAOS_FUNCTION_LEN]; /* its name, or the beginning of it; ends with a NUL */
 };
 
@@ -344,10 +347,20 @@ struct chaos_point_stats {
  *	                     Nothing is to be asked of it when that is older than CHAOS_ASSIST_STALE_NS (read it before the clock).
  *	chaos_begun          ring buffer of __u32 tgid: processes that have begun a program and are to be traced
  *	chaos_assist_failed  array, __u64 by rule: calls for which a signal came and nothing could be done; the assist writes it
+ *
+ * A call that waits before it returns does so for as long as its rule is in force: the assist looks at chaos_control,
+ * chaos_schedule and chaos_call_over, too.
  */
 #define CHAOS_ASSIST_STALE_NS 1000000000ULL
 #define CHAOS_MAX_RETURNS 4096
 #define CHAOS_MAX_TRACED 4096
+
+/* Does the function run after all? */
+enum chaos_runs {
+	CHAOS_RUNS_NEVER, /* it returns `value` */
+	CHAOS_RUNS_LATER, /* once the delay is over */
+	CHAOS_RUNS_NOW,	  /* it is over, and the kernel may come to the function's entry once more for the same call */
+};
 
 /* A call that is to return at once: written at its entry, taken away by the assist when it has seen to it. */
 struct chaos_return {
@@ -356,8 +369,14 @@ struct chaos_return {
 	__u64 ret;     /* address of some `ret` instruction, where to go on; 0: take the return address from the stack */
 	__u64 value;   /* the result */
 	__u64 time_ns; /* CLOCK_BOOTTIME */
+	__u64 delay_ns; /* how long the thread waits before */
+	__u64 errno_function; /* address of __errno_location, where the file of the function has it; 0: the process's C library has */
+	__s32 error;   /* what errno becomes; 0: it stays */
+	__u32 runs;    /* enum chaos_runs */
+	__u32 generation;
 	__u32 rule;
 	__u32 point;
+	__u32 held;    /* 1: the assist holds the thread */
 };
 
 /* Counters of one rule on one CPU. */
@@ -633,7 +652,7 @@ struct chaos_event {
 	__u64 time_ns;
 	__u64 cgroup_id;
 	union {
-		__u64 delay_ns; /* CHAOS_DELAY: how long the request or packet is held */
+		__u64 delay_ns; /* CHAOS_DELAY, CHAOS_CALL: how long the request, packet or thread is held */
 		__u64 bytes;	/* CHAOS_GPU_OOM: how much was asked for */
 	};
 	__u64 connection;    /* its number under the rule; of a call, that of the thread */
@@ -722,10 +741,11 @@ struct chaos_knobs {
 	__u32 paths;			    /* 1: some rule names the path of a file */
 	__u32 pathless;			    /* the set of rules that do not */
 	__u32 below_root;		    /* the set of rules for every file there is */
-	__u32 probed;			    /* the set of rules with probes */
+	__u32 assisted;			    /* the set of rules that the assist serves */
 	__u32 caller_comm;		    /* 1: some rule for calls names a process */
 	__u32 never;			    /* 0: what depends on it is in the program and never run, see own_stack() */
-	__u32 registers;		    /* 1: a program on a function may write registers; 0: an assist does it */
+	__u32 registers;		    /* 1: a program on a function may write registers; 0: the assist does it */
+	__u32 assist;			    /* 1: there is a rule that the assist serves */
 	__u32 write_user;		    /* 1: it may write the process's memory */
 	__u32 ceiling;			    /* 1: some rule has `above`: what processes hold is counted */
 	__u32 cookies;			    /* 1: a probe can tell its number; 0: this is the copy of struct chaos_place_key */
@@ -737,7 +757,7 @@ _Static_assert(sizeof(struct chaos_rule) == 240, "chaos_rule");
 _Static_assert(sizeof(struct chaos_event) == 112, "chaos_event");
 _Static_assert(sizeof(struct chaos_owner) == 40, "chaos_owner");
 _Static_assert(sizeof(struct chaos_interval) == 136, "chaos_interval");
-_Static_assert(sizeof(struct chaos_return) == 48, "chaos_return");
+_Static_assert(sizeof(struct chaos_return) == 80, "chaos_return");
 _Static_assert(sizeof(struct chaos_verdict) == 80, "chaos_verdict");
 _Static_assert(CHAOS_NETWORK_FAULT_COUNT <= 16, "chaos_verdict.decided");
 _Static_assert(sizeof(struct chaos_sock) == 216, "chaos_sock");

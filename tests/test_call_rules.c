@@ -66,6 +66,29 @@ Test(call_rules, call)
 	}
 }
 
+Test(call_rules, call_that_sets_errno_and_takes_time)
+{
+	struct rules *rules = parse(FAULT("{ call: { library: l, function: f, returns: -1, errno: ENOSPC, delay: 2s } }"));
+	const struct fault *fault = &rules->rules[0].fault;
+
+	cr_expect_eq(fault->error, ENOSPC);
+	cr_expect_eq(fault->call_delay_ns, 2000000000);
+	cr_expect(!fault->call_runs);
+	cr_expect(rule_needs_assist(&rules->rules[0]));
+	rules_free(rules);
+
+	rules = parse(FAULT("{ call: { library: l, function: f, delay: 1ms } }"));
+	cr_expect(rules->rules[0].fault.call_runs);
+	cr_expect_eq(rules->rules[0].fault.error, 0);
+	cr_expect(rule_needs_assist(&rules->rules[0]));
+	rules_free(rules);
+
+	rules = parse(FAULT("{ call: { library: l, function: f, returns: 0 } }"));
+	cr_expect(!rules->rules[0].fault.call_runs);
+	cr_expect(!rule_needs_assist(&rules->rules[0]));
+	rules_free(rules);
+}
+
 /* The defaults of a file are for connections as well: `per: request` there is no mistake here. */
 Test(call_rules, per_of_the_defaults)
 {
@@ -105,6 +128,17 @@ Test(call_rules, wrong)
 		{ FAULT("{ call: { library: l, returns: 1 } }"),
 		  "t:5:18: 'call' needs 'function', as in { library: libcurl.so.4, function: curl_easy_perform, "
 		  "returns: 28 }" },
+		{ FAULT("{ call: { library: l, function: f } }"),
+		  "t:5:18: 'call' needs 'returns' or 'delay', as in { library: libcurl.so.4, function: curl_easy_perform, "
+		  "returns: 28 }" },
+		{ FAULT("{ call: { library: l, function: f, delay: 1s, errno: EIO } }"),
+		  "t:5:56: 'errno' needs 'returns' beside it: what the function returns when it fails, such as -1 or null" },
+		{ FAULT("{ call: { library: l, function: f, returns: -1, errno: EOI } }"),
+		  "t:5:65: unknown errno 'EOI', did you mean 'EIO'?" },
+		{ FAULT("{ call: { library: l, function: f, delay: 0s } }"),
+		  "t:5:52: delay '0s' does nothing, it must be more than 0" },
+		{ FAULT("{ call: { library: l, function: f, returns: 0 }, delay: 1s }"),
+		  "t:5:12: 'call' goes with no other fault: give each a rule of its own" },
 		{ FAULT("{ call: { library: l, function: f, returns: 1.5 } }"),
 		  "t:5:54: invalid returns '1.5', expected a whole number such as 28, -1 or 0x10, or null" },
 		{ FAULT("{ call: { library: l, function: f, returns: 18446744073709551616 } }"),
@@ -136,6 +170,12 @@ Test(call_rules, in_words)
 		  "1000 bytes; ends after 1 min." },
 		{ FAULT("{ call: { library: libz.so.1, function: crc32, returns: -1 } }"),
 		  "a: calls of crc32 in libz.so.1 by processes named p return -1 at once; ends after 1 min." },
+		{ FAULT("{ call: { library: l, function: f, returns: null, errno: ENOMEM } }"),
+		  "a: calls of f in l by processes named p return 0 at once with errno ENOMEM; ends after 1 min." },
+		{ FAULT("{ call: { library: l, function: f, delay: 1500ms } }"),
+		  "a: calls of f in l by processes named p take 1.5 s longer; ends after 1 min." },
+		{ FAULT("{ call: { library: l, function: f, returns: -1, errno: EIO, delay: 2s } }"),
+		  "a: calls of f in l by processes named p take 2 s longer, and return -1 with errno EIO; ends after 1 min." },
 	};
 
 	for (size_t i = 0; i < COUNT(cases); i++) {

@@ -12,6 +12,10 @@
  * What may not be is an assist that lives and does not work, as its threads would wait for it:
  * therefore assist_watch().
  *
+ * A call that takes time is held in that stop: the thread waits, and nobody else. It is let go when its time is over, when its
+ * rule is not in force any more, and at the end of the assist, whatever that is. Signals for that thread wait as long, but for
+ * SIGKILL, and so does the end of a stop of its process (SIGSTOP).
+ *
  * What a traced process can notice: nobody else can trace it; a stop of some microseconds for each signal, new thread and
  * exec; and a signal that it ignores ends a wait in epoll_wait() and a few others with EINTR, as under any tracer.
  */
@@ -31,6 +35,9 @@ struct assist_maps {
 	int heartbeat; /* chaos_assist */
 	int failed;    /* chaos_assist_failed */
 	int begun; /* chaos_begun: pids of processes that are to be traced at once, with their children; -1: there is none */
+
+	/* Is a rule still in force? chaos_control, chaos_schedule, chaos_intervals, chaos_call_over; all -1: it always is. */
+	int control, schedule, intervals, over;
 };
 
 struct assist {
@@ -66,6 +73,9 @@ int assist_start(const struct assist_maps *maps, struct assist *a, struct error 
  *	-EIO     the assist is gone or was stuck, and has been ended
  */
 int assist_add(struct assist *a, pid_t pid, bool with_children, struct error *err);
+
+/* Is the process traced by an assist, of whatever load? */
+bool assist_traces(pid_t pid);
 
 /*
  * Takes the process out of chaos_traced at once and lets go of its threads. A thread that waits in a system call which

@@ -2,7 +2,7 @@
 /*
  * Inside the assist. assist.c is the caller's half; the others run in the process: assist_process.c is its loop,
  * assist_seize.c takes hold of processes and lets go of them, assist_stop.c answers stops, assist_threads.c remembers who
- * is traced, assist_regs_*.c know registers. There is no allocation and no output here, and no wait but the loop's.
+ * is traced, assist_hold.c lets threads wait, assist_regs_*.c know registers. There is no allocation and no output here, and no wait but the loop's.
  */
 #ifndef USER_ASSIST_INTERNAL_H
 #define USER_ASSIST_INTERNAL_H
@@ -63,20 +63,32 @@ int assist_ptrace_scope(void);
 #define ASSIST_MAX_THREADS   16384
 #define ASSIST_MAX_PROCESSES CHAOS_MAX_TRACED
 
+/* Has it been looked for? */
+enum assist_known {
+	ASSIST_UNKNOWN,
+	ASSIST_KNOWN,
+	ASSIST_NOT_TO_BE_HAD,
+};
+
 struct assist_member {
 	pid_t pid;          /* 0: free */
 	unsigned int count; /* its threads in the table */
 	bool traced;        /* is in chaos_traced */
 	bool with_children;
 	bool leaving; /* its threads are being let go */
+	enum assist_known errno_known;
+	int64_t errno_offset; /* from the thread pointer, when it is known */
 };
 
 struct assist_thread {
 	pid_t tid; /* 0: free */
 	struct assist_member *process;
-	bool owed;    /* a SIGURG of ours is still to come for a call that has been seen to */
-	bool asked;   /* to stop, so as to be let go */
-	bool stopped; /* with its process, by job control */
+	bool owed;                /* a SIGURG of ours is still to come for a call that has been seen to */
+	bool asked;               /* to stop, so as to be let go */
+	bool stopped;             /* with its process, by job control */
+	uint64_t held_until_ns;   /* 0: it is not held */
+	int held_signal;          /* with which it goes on then, */
+	struct chaos_return held; /* from this call */
 };
 
 /* Pointers stay valid until the entry is dropped. NULL: not found, or no room. */
@@ -117,8 +129,28 @@ struct assist_thread *process_execed(pid_t tid);
 /* Answers stops until there are none, or `most` are done. */
 void serve_stops(unsigned int most);
 
+/* The stopped thread goes on with this signal, or is let go if its process is. */
+void go_on(struct assist_thread *thread, int sig);
+
 /* If a call of the thread waits for its return, that will not come any more. */
 void drop_call(pid_t tid);
+
+/* ---- calls that take time, or set errno ---- */
+
+/* The thread stands at the entry of that call. Can be done what the call says? */
+bool call_can_be_done(struct assist_thread *thread, const struct chaos_return *call);
+
+/* Does it. */
+void do_call(struct assist_thread *thread, const struct chaos_return *call);
+
+/* Has the thread wait before that; it goes on with this signal. */
+void hold_thread(struct assist_thread *thread, const struct chaos_return *call, int sig);
+
+/* It has waited enough. Nothing happens to one that is not held. */
+void end_hold(struct assist_thread *thread);
+
+/* Ends what is over, and says when to look again; UINT64_MAX: nobody is held. */
+uint64_t end_holds(void);
 
 /* ---- the loop ---- */
 
@@ -140,7 +172,16 @@ enum assist_verdict {
 /* The thread is in a ptrace stop. */
 enum assist_verdict assist_return(pid_t tid, const struct chaos_return *call);
 
+/* Would it return? *again: its first instruction is still to be done, and a program may see it once more. */
+bool assist_could_return(pid_t tid, const struct chaos_return *call, bool *again);
+
+/* The thread pointer, relative to which its own variables lie; 0: unknown. */
+uint64_t assist_thread_pointer(pid_t tid);
+
 /* Reads memory of a stopped thread; what cannot be read makes it false. */
 bool assist_peek(pid_t tid, uint64_t address, uint64_t *word);
+
+/* Writes four bytes, which do not cross a multiple of four. */
+bool assist_poke(pid_t tid, uint64_t address, uint32_t value);
 
 #endif

@@ -32,6 +32,10 @@ enum {
 	FD_HEARTBEAT,
 	FD_FAILED,
 	FD_BEGUN,
+	FD_CONTROL,
+	FD_SCHEDULE,
+	FD_INTERVALS,
+	FD_OVER,
 	FD_COUNT,
 };
 
@@ -115,7 +119,10 @@ static bool is_awaited(void)
 	some_owed = false;
 	threads_each(NULL, look_owed);
 	while (!some_owed && bpf_map_get_next_key(assist_maps.returns, at, &next) == 0) {
-		if (threads_find(next))
+		struct chaos_return call;
+
+		if (threads_find(next) && bpf_map_lookup_elem(assist_maps.returns, &next, &call) == 0 &&
+		    call.runs != CHAOS_RUNS_NOW)
 			return true;
 		tid = next;
 		at = &tid;
@@ -133,6 +140,7 @@ static _Noreturn void end(void)
 	uint64_t until;
 
 	untrace_all();
+	threads_each(NULL, end_hold);
 	until = boot_ns() + END_NS;
 	do {
 		serve_stops(STOPS_A_RUN);
@@ -196,17 +204,22 @@ static void drop_those_that_are_gone(void)
 
 static _Noreturn void loop(void)
 {
-	static const struct timespec tick = { .tv_nsec = TICK_NS };
-
 	for (;;) {
+		struct timespec wait = { .tv_nsec = TICK_NS };
+		uint64_t next, now;
+
 		serve_stops(STOPS_A_RUN);
 		if (begun)
 			ring_buffer__consume(begun);
 		drop_those_that_are_gone();
 		release_more();
+		next = end_holds();
+		now = boot_ns();
+		if (next < now + TICK_NS)
+			wait.tv_nsec = next > now ? (long)(next - now) : 0;
 		if (!threads_count() && last_beat)
 			beat(0);
-		if (wait_for_request(threads_count() ? &tick : NULL))
+		if (wait_for_request(threads_count() ? &wait : NULL))
 			serve_request();
 	}
 }
@@ -229,24 +242,47 @@ static void set_signals(void)
 /* Its own descriptors to where they belong, by way of numbers that none of them has; all others are closed. */
 static bool set_descriptors(int fd, const struct assist_maps *maps)
 {
-	int own[] = { open("/dev/null", O_RDWR), fd,           maps->returns, maps->traced,
-		      maps->heartbeat,           maps->failed, maps->begun };
-	int count = sizeof(own) / sizeof(own[0]);
+	int own[] = { open("/dev/null", O_RDWR),
+		      fd,
+		      maps->returns,
+		      maps->traced,
+		      maps->heartbeat,
+		      maps->failed,
+		      maps->begun,
+		      maps->control,
+		      maps->schedule,
+		      maps->intervals,
+		      maps->over };
+	const int count = sizeof(own) / sizeof(own[0]);
 
-	if (maps->begun < 0) {
-		count--;
-		close(FD_BEGUN);
-	}
 	for (int i = 0; i < count; i++) {
-		own[i] = fcntl(own[i], F_DUPFD, FD_COUNT);
-		if (own[i] < 0)
+		const bool optional = i > FD_BEGUN - FD_REQUESTS && own[i] < 0;
+
+		own[i] = optional ? -1 : fcntl(own[i], F_DUPFD, FD_COUNT);
+		if (own[i] < 0 && !optional)
 			return false;
 	}
 	for (int i = 0; i < 3; i++)
 		dup2(own[0], i);
-	for (int i = 1; i < count; i++)
-		dup2(own[i], FD_REQUESTS + i - 1);
-	assist_maps = (struct assist_maps){ FD_RETURNS, FD_TRACED, FD_HEARTBEAT, FD_FAILED, FD_BEGUN };
+	for (int i = 1; i < count; i++) {
+		const int at = FD_REQUESTS + i - 1;
+
+		if (own[i] < 0)
+			close(at);
+		else
+			dup2(own[i], at);
+	}
+	assist_maps = (struct assist_maps){
+		.returns = FD_RETURNS,
+		.traced = FD_TRACED,
+		.heartbeat = FD_HEARTBEAT,
+		.failed = FD_FAILED,
+		.begun = maps->begun < 0 ? -1 : FD_BEGUN,
+		.control = maps->control < 0 ? -1 : FD_CONTROL,
+		.schedule = FD_SCHEDULE,
+		.intervals = FD_INTERVALS,
+		.over = FD_OVER,
+	};
 	return syscall(SYS_close_range, FD_COUNT, ~0U, 0) == 0;
 }
 

@@ -35,6 +35,28 @@ static uint64_t without_signature(pid_t tid, uint64_t address)
 	return address & ~mask.insn_mask;
 }
 
+bool assist_could_return(pid_t tid, const struct chaos_return *call, bool *again)
+{
+	struct user_pt_regs regs;
+	struct iovec iov = { &regs, sizeof(regs) };
+	int syscall = -1;
+	struct iovec number = { &syscall, sizeof(syscall) };
+
+	*again = false;
+	if (ptrace(PTRACE_GETREGSET, tid, NT_PRSTATUS, &iov) || iov.iov_len != sizeof(regs) ||
+	    ptrace(PTRACE_GETREGSET, tid, NT_ARM_SYSTEM_CALL, &number))
+		return false;
+	*again = regs.pc == call->entry;
+	return is_at_entry(call, &regs, syscall);
+}
+
+/* Where errno lies is not known on this architecture, see user/errno_place.c. */
+uint64_t assist_thread_pointer(pid_t tid)
+{
+	(void)tid;
+	return 0;
+}
+
 enum assist_verdict assist_return(pid_t tid, const struct chaos_return *call)
 {
 	struct user_pt_regs regs;

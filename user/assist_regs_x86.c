@@ -115,13 +115,42 @@ static bool leave(pid_t tid, const struct chaos_return *call, struct user_regs_s
 	return true;
 }
 
+static bool get_registers(pid_t tid, struct user_regs_struct *regs)
+{
+	struct iovec iov = { regs, sizeof(*regs) };
+
+	/* Fewer registers: a program of 32 bits. */
+	return ptrace(PTRACE_GETREGSET, tid, NT_PRSTATUS, &iov) == 0 && iov.iov_len == sizeof(*regs);
+}
+
+bool assist_could_return(pid_t tid, const struct chaos_return *call, bool *again)
+{
+	struct user_regs_struct regs;
+
+	*again = false;
+	if (!get_registers(tid, &regs))
+		return false;
+	*again = regs.rip == call->entry;
+	return is_at_entry(tid, call, &regs) || has_returned(tid, call, &regs);
+}
+
+/* The first word there is its own address, by the ABI. */
+uint64_t assist_thread_pointer(pid_t tid)
+{
+	struct user_regs_struct regs;
+	uint64_t word;
+
+	if (!get_registers(tid, &regs) || !assist_peek(tid, regs.fs_base, &word) || word != regs.fs_base)
+		return 0;
+	return word;
+}
+
 enum assist_verdict assist_return(pid_t tid, const struct chaos_return *call)
 {
 	struct user_regs_struct regs;
 	struct iovec iov = { &regs, sizeof(regs) };
 
-	/* Fewer registers: a program of 32 bits. */
-	if (ptrace(PTRACE_GETREGSET, tid, NT_PRSTATUS, &iov) || iov.iov_len != sizeof(regs))
+	if (!get_registers(tid, &regs))
 		return ASSIST_ELSEWHERE;
 	if (is_at_entry(tid, call, &regs)) {
 		if (!leave(tid, call, &regs))

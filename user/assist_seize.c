@@ -125,6 +125,15 @@ int assist_ptrace_scope(void)
 	return atoi(buf);
 }
 
+bool assist_traces(pid_t pid)
+{
+	char status[4096];
+
+	read_proc(pid, "status", status, sizeof(status));
+	read_proc(field_of(status, "\nTracerPid:"), "status", status, sizeof(status));
+	return strncmp(status, "Name:\tchaosbpf\n", 15) == 0;
+}
+
 struct assist_answer assist_why_not(pid_t tid, int error)
 {
 	char status[4096];
@@ -237,6 +246,8 @@ struct assist_thread *process_execed(pid_t tid)
 	if (process->count > 1)
 		threads_each(process, drop_other);
 	thread->owed = false;
+	thread->held_until_ns = 0;
+	process->errno_known = ASSIST_UNKNOWN;
 	return thread;
 }
 
@@ -270,6 +281,8 @@ static bool would_notice(pid_t tid)
 
 static void release_thread(struct assist_thread *thread)
 {
+	if (thread->process->leaving && thread->held_until_ns)
+		return end_hold(thread);
 	if (!thread->process->leaving || thread->asked || (!thread->stopped && would_notice(thread->tid)))
 		return;
 	thread->asked = ptrace(PTRACE_INTERRUPT, thread->tid, 0, 0) == 0;

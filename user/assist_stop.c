@@ -5,6 +5,7 @@
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 
@@ -48,6 +49,17 @@ bool assist_peek(pid_t tid, uint64_t address, uint64_t *word)
 	return errno == 0;
 }
 
+bool assist_poke(pid_t tid, uint64_t address, uint32_t value)
+{
+	const uint64_t at = address & ~7ULL;
+	uint64_t word;
+
+	if (!assist_peek(tid, at, &word))
+		return false;
+	memcpy((char *)&word + (address - at), &value, sizeof(value));
+	return ptrace(PTRACE_POKEDATA, tid, at, word) == 0;
+}
+
 static void count_failed(uint32_t rule)
 {
 	uint64_t failed;
@@ -65,20 +77,43 @@ void drop_call(pid_t tid)
 
 	if (bpf_map_lookup_elem(assist_maps.returns, &key, &call))
 		return;
-	count_failed(call.rule);
+	if (call.runs != CHAOS_RUNS_NOW && !call.held)
+		count_failed(call.rule);
 	bpf_map_delete_elem(assist_maps.returns, &key);
 }
 
+/* Of a call that does more than return. -1: the thread waits, and goes on later. */
+static int deliver_special(struct assist_thread *thread, const struct chaos_return *call, int sig, bool ours)
+{
+	uint32_t tid = thread->tid;
+
+	if (!call_can_be_done(thread, call)) {
+		if (!ours)
+			return sig;
+		count_failed(call->rule);
+		bpf_map_delete_elem(assist_maps.returns, &tid);
+		return 0;
+	}
+	thread->owed = !ours && is_ours_pending(thread->tid);
+	if (!call->delay_ns) {
+		do_call(thread, call);
+		return ours ? 0 : sig;
+	}
+	hold_thread(thread, call, ours ? 0 : sig);
+	return -1;
+}
+
 /*
- * The signal is about to be delivered: returns the one that is, or 0. A call waits for its return from whatever signal comes
- * first: were that one's handler begun, the thread would not be at the entry any more when ours comes. Killed between
- * the registers and the record, the assist leaves a record that the thread's next call overwrites.
+ * The signal is about to be delivered: returns the one that is, 0, or -1 when the thread stays where it is. A call waits for
+ * its return from whatever signal comes first: were that one's handler begun, the thread would not be at the entry any more
+ * when ours comes. Killed between the registers and the record, the assist leaves a record that the thread's next call
+ * overwrites.
  */
 static int deliver(struct assist_thread *thread, int sig)
 {
 	uint32_t tid = thread->tid;
 	struct chaos_return call;
-	bool waits = bpf_map_lookup_elem(assist_maps.returns, &tid, &call) == 0, ours;
+	bool waits = bpf_map_lookup_elem(assist_maps.returns, &tid, &call) == 0 && call.runs != CHAOS_RUNS_NOW, ours;
 	siginfo_t info;
 
 	if (!waits && (sig != SIGURG || !thread->owed))
@@ -94,6 +129,8 @@ static int deliver(struct assist_thread *thread, int sig)
 	}
 	if (is_own_fault(sig, &info))
 		return sig;
+	if (call.delay_ns || call.error)
+		return deliver_special(thread, &call, sig, ours);
 	if (assist_return(thread->tid, &call) == ASSIST_RETURNED)
 		thread->owed = !ours && is_ours_pending(thread->tid);
 	else if (ours)
@@ -112,6 +149,12 @@ static bool let_go(struct assist_thread *thread, int sig)
 	ptrace(PTRACE_DETACH, thread->tid, 0, sig);
 	thread_ended(thread);
 	return true;
+}
+
+void go_on(struct assist_thread *thread, int sig)
+{
+	if (!let_go(thread, sig))
+		ptrace(PTRACE_CONT, thread->tid, 0, sig);
 }
 
 static bool is_stop_signal(int sig)
@@ -135,13 +178,13 @@ static void on_stop(pid_t tid, int event, int sig)
 		sig = 0;
 	thread->stopped = event == PTRACE_EVENT_STOP && sig;
 	thread->asked = false;
-	if (let_go(thread, event ? 0 : sig))
+	if (sig < 0)
 		return;
 	/* In a stop of its whole process a thread stays, until SIGCONT. */
-	if (thread->stopped)
+	if (!thread->stopped)
+		go_on(thread, sig);
+	else if (!let_go(thread, 0))
 		ptrace(PTRACE_LISTEN, tid, 0, 0);
-	else
-		ptrace(PTRACE_CONT, tid, 0, sig);
 }
 
 void serve_stops(unsigned int most)

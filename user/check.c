@@ -42,6 +42,13 @@ static int errno_possible(const struct load *load, const struct rule *rule, stru
 	return 0;
 }
 
+/* Where errno lies is read from x86-64 code, see user/errno_place.c. */
+#ifdef __x86_64__
+#define ERRNO_IS_KNOWN true
+#else
+#define ERRNO_IS_KNOWN false
+#endif
+
 /* Faults inside a process. */
 static int call_possible(const struct load *load, const struct rule *rule, struct error *err)
 {
@@ -53,8 +60,14 @@ static int call_possible(const struct load *load, const struct rule *rule, struc
 	if (!has[FEATURE_PROBE])
 		return error_set(err, -EOPNOTSUPP, EXIT_CANNOT,
 				 "%s needs probes on user functions, which this kernel does not have", fault);
-	if (has[FEATURE_PROBE_REGISTERS])
+	if (has[FEATURE_PROBE_REGISTERS] && !rule_needs_assist(rule))
 		return 0;
+	if (rule->fault.error && !ERRNO_IS_KNOWN)
+		return error_set(err, -EOPNOTSUPP, EXIT_CANNOT, "'errno' of a call is known on x86-64 only");
+	if (!has[FEATURE_SIGNAL] && has[FEATURE_PROBE_REGISTERS])
+		return error_set(err, -EOPNOTSUPP, EXIT_CANNOT,
+				 "'errno' and 'delay' of a call need programs that send signals, which this kernel "
+				 "does not have");
 	if (!has[FEATURE_SIGNAL]) {
 		error_set(
 			err, -EOPNOTSUPP, EXIT_CANNOT,
@@ -223,9 +236,11 @@ static void describe(const struct load *load, size_t index, struct rule_plan *pl
 		       tcx ? "TCX" : "clsact");
 	if (faults & FAULTS_BY_PROBE)
 		append(m, size, "%s: a probe on the function %s", fault_names[__builtin_ctz(faults)],
-		       load->features.has[FEATURE_PROBE_REGISTERS]
+		       load->features.has[FEATURE_PROBE_REGISTERS] && !rule_needs_assist(rule)
 			       ? "sends it back at once"
 			       : "stops the thread, and a process that traces it sends it back");
+	if (rule_needs_assist(rule) && load->features.has[FEATURE_PROBE_REGISTERS])
+		append(m, size, ", as 'errno' and 'delay' need");
 	if (faults & 1 << CHAOS_ERRNO)
 		append(m, size, "errno: programs in the kernel's security hooks (fmod_ret) return the error%s",
 		       rule->fault.path.text ? "; the path is the one that the process sees" : "");
@@ -280,6 +295,17 @@ static void add_errno_notes(const struct rule *rule, struct rule_plan *plan)
 		add_note(plan, "the path leads over a symbolic link here: %s is meant as well", f->real_path);
 	if (note)
 		add_note(plan, "%s", note);
+}
+
+static void add_assist_notes(const struct rule *rule, struct rule_plan *plan)
+{
+	if (rule->fault.call_delay_ns)
+		add_note(plan,
+			 "the thread waits where nothing but SIGKILL reaches it: other signals for it are late, and "
+			 "so is a stop of its process (SIGSTOP, Ctrl-Z)");
+	if (rule->fault.error)
+		add_note(plan,
+			 "errno is set where the process has one C library, glibc or musl; other calls are skipped");
 }
 
 static void add_notes(const struct load *load, size_t index, struct rule_plan *plan)
@@ -337,6 +363,8 @@ static void add_notes(const struct load *load, size_t index, struct rule_plan *p
 		add_note(plan, "QUIC (UDP 443) is known by its address, not by its name");
 	if (load->options.only_cgroup && (target_may_come(rule) || m->pid))
 		add_note(plan, "its own %s is replaced by the command's", target_may_come(rule) ? "cgroup" : "pid");
+	if (rule_needs_assist(rule))
+		add_assist_notes(rule, plan);
 	if (rule->fault.faults & 1 << CHAOS_ERRNO)
 		add_errno_notes(rule, plan);
 	else if (!has[FEATURE_PIDFD_GETFD])

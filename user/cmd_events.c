@@ -80,9 +80,22 @@ static void print_call(struct json *json, const struct chaos_event *event)
 		json_text(json, "file", function);
 	if (event->fault == CHAOS_GPU_OOM)
 		json_count(json, "bytes", event->bytes);
+	if (event->fault == CHAOS_CALL && event->delay_ns)
+		json_number(json, "delay_ms", (double)event->delay_ns / 1e6);
 	if (event->error)
 		json_text(json, "error", errno_name(event->error));
 	json_close_object(json);
+}
+
+static void call_text(char *out, size_t size, const struct chaos_event *event)
+{
+	char duration[64] = "";
+
+	if (event->delay_ns)
+		format_duration(duration, sizeof(duration), event->delay_ns);
+	snprintf(out, size, "%.*s %s%s%s%s", CHAOS_FUNCTION_LEN, event->function,
+		 event->delay_ns ? "held for " : "returns", duration, event->error ? ", errno " : "",
+		 event->error ? errno_name(event->error) : "");
 }
 
 static void print_json(const struct chaos_event *event, const char *rule)
@@ -148,7 +161,7 @@ static void what_text(char *out, size_t size, const struct chaos_event *event)
 			 (unsigned long long)event->bytes);
 		break;
 	case CHAOS_CALL:
-		snprintf(out, size, "%.*s returns", CHAOS_FUNCTION_LEN, event->function);
+		call_text(out, size, event);
 		break;
 	case CHAOS_ERRNO:
 		snprintf(raw, sizeof(raw), "%.*s", CHAOS_FUNCTION_LEN, event->function);

@@ -96,7 +96,8 @@ static void choose_programs(struct chaos *skel, const struct tables *t, const st
 	bpf_program__set_autoload(skel->progs.chaos_enter, t->knobs.faults & FAULTS_BY_PROBE);
 	bpf_program__set_autoload(skel->progs.chaos_leave, t->knobs.faults & 1 << CHAOS_GPU_OOM);
 	bpf_program__set_autoload(skel->progs.chaos_exec,
-				  hooks && t->knobs.faults & FAULTS_BY_PROBE && !f->has[FEATURE_PROBE_REGISTERS]);
+				  hooks && t->knobs.faults & FAULTS_BY_PROBE &&
+					  (t->knobs.assist || !f->has[FEATURE_PROBE_REGISTERS]));
 	if (f->has[FEATURE_PROBE_MULTI]) {
 		bpf_program__set_expected_attach_type(skel->progs.chaos_enter, BPF_TRACE_UPROBE_MULTI);
 		bpf_program__set_expected_attach_type(skel->progs.chaos_leave, BPF_TRACE_UPROBE_MULTI);
@@ -358,6 +359,10 @@ int engine_open(const struct tables *tables, const struct schedule *schedule, co
 			   libbpf_probe_bpf_helper(BPF_PROG_TYPE_SCHED_CLS, BPF_FUNC_skb_set_tstamp, NULL) == 1;
 	knobs.leader_comm = can_read_leader();
 	knobs.registers = features->has[FEATURE_PROBE_REGISTERS];
+	if (!knobs.registers) {
+		knobs.assist = 1;
+		knobs.assisted = tables->probed;
+	}
 	knobs.write_user = features->has[FEATURE_WRITE_USER];
 	knobs.cookies = features->has[FEATURE_PROBE_COOKIE];
 	knobs.flows = has_udp(tables) || has_server(tables);

@@ -52,7 +52,7 @@ static void say_decimal(struct sentence *s, uint64_t ns, uint64_t unit, const ch
 	say(s, " %s", name);
 }
 
-static void say_duration(struct sentence *s, uint64_t ns)
+void say_duration(struct sentence *s, uint64_t ns)
 {
 	static const struct {
 		uint64_t ns;

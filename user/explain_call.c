@@ -43,7 +43,15 @@ static void say_function(struct sentence *s, const struct rule *rule)
 
 	say(s, "calls of %s in %s by ", f->call_function.text, f->call_library.text);
 	say_whom(s, &rule->match);
-	say(s, " return %lld at once", (long long)f->call_returns);
+	if (f->call_delay_ns) {
+		say(s, " take ");
+		say_duration(s, f->call_delay_ns);
+		say(s, " longer%s", f->call_runs ? "" : ", and");
+	}
+	if (!f->call_runs)
+		say(s, " return %lld%s", (long long)f->call_returns, f->call_delay_ns ? "" : " at once");
+	if (f->error)
+		say(s, " with errno %s", errno_name(f->error));
 }
 
 static void say_errno(struct sentence *s, const struct rule *rule)

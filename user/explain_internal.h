@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "user/explain.h"
 
@@ -16,6 +17,9 @@ struct sentence {
 };
 
 void say(struct sentence *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* user/explain.c: "1 min 30 s" */
+void say_duration(struct sentence *s, uint64_t ns);
 
 /* user/explain.c: "processes named 'python3' in cgroup rag.service" */
 void say_whom(struct sentence *s, const struct match *match);

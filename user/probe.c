@@ -10,6 +10,7 @@
 #include <bpf/libbpf.h>
 
 #include "user/elf_file.h"
+#include "user/errno_place.h"
 #include "user/gpu_functions.h"
 #include "user/vector.h"
 
@@ -27,14 +28,25 @@ bool probes_needed(const struct rules *rules)
 	return false;
 }
 
+static bool needs_assist(const struct rule *rule, const struct features *features)
+{
+	return rule->fault.faults & FAULTS_BY_PROBE &&
+	       (!features->has[FEATURE_PROBE_REGISTERS] || rule_needs_assist(rule));
+}
+
 bool probes_need_assist(const struct rules *rules, const struct features *features)
 {
-	return probes_needed(rules) && !features->has[FEATURE_PROBE_REGISTERS];
+	for (size_t i = 0; i < rules->count; i++) {
+		if (needs_assist(&rules->rules[i], features))
+			return true;
+	}
+	return false;
 }
 
 /* ---- whose files ------------------------------------------------------------------------------------------------- */
 
-static bool is_named(const struct probes *p, const struct process *process)
+/* By some rule with probes, or by one that the assist serves? */
+static bool is_named(const struct probes *p, const struct process *process, bool assisted)
 {
 	struct chaos_vector rules;
 
@@ -42,21 +54,25 @@ static bool is_named(const struct probes *p, const struct process *process)
 		return false;
 	tables_process_rules(p->tables, process, &rules);
 	for (size_t i = 0; i < p->rules->count; i++) {
-		if (has_rule(&rules, i) && p->rules->rules[i].fault.faults & FAULTS_BY_PROBE)
+		const struct rule *rule = &p->rules->rules[i];
+
+		if (has_rule(&rules, i) && rule->fault.faults & FAULTS_BY_PROBE &&
+		    (!assisted || needs_assist(rule, p->features)))
 			return true;
 	}
 	return false;
 }
 
-/* The processes that some rule could hit, ascending. The caller's to free. */
-static int named_pids(const struct probes *p, const struct process_list *processes, uint32_t **pids, size_t *count)
+/* Those processes, ascending. The caller's to free. */
+static int named_pids(const struct probes *p, const struct process_list *processes, bool assisted, uint32_t **pids,
+		      size_t *count)
 {
 	*count = 0;
 	*pids = malloc((processes->count + 1) * sizeof(**pids));
 	if (!*pids)
 		return -ENOMEM;
 	for (size_t i = 0; i < processes->count; i++) {
-		if (is_named(p, &processes->entries[i]))
+		if (is_named(p, &processes->entries[i], assisted))
 			(*pids)[(*count)++] = processes->entries[i].pid;
 	}
 	return 0;
@@ -160,12 +176,43 @@ static int find_gpu(struct probes *p, struct elf_file *elf, const struct library
 	return 0;
 }
 
+/*
+ * Where a function of this file sets errno: by an __errno_location of the file's own (of libc itself, and of static
+ * programs), or by that of the C library beside it, for which a process that has the file open must do as an example.
+ */
+static int find_errno(const struct probes *p, size_t rule, struct elf_file *elf, const struct library *library,
+		      const struct elf_function *function, int64_t *from_function, struct error *err)
+{
+	static const char *const name[] = { "__errno_location" };
+	struct elf_function found;
+	struct error ignored;
+	int64_t offset;
+	int ret;
+
+	*from_function = 0;
+	if (elf_file_find(elf, name, 1, &found, &ignored) == 0 && found.problem == ELF_FOUND) {
+		*from_function = (int64_t)(found.address - function->address);
+		return 0;
+	}
+	ret = library->pid ? errno_place(library->pid, 0, &offset) : 0;
+	if (ret != -ENOENT && ret != -ENOTUNIQ && ret != -EOPNOTSUPP)
+		return 0;
+	rules_error_at(p->rules, p->rules->rules[rule].fault.mark, err, EXIT_CANNOT,
+		       ret == -ENOTUNIQ ? "process %u has several C libraries, with an errno each"
+					: "where process %u keeps its errno cannot be told",
+		       library->pid);
+	error_hint(err, "errno is known of glibc and musl on x86-64, and of static programs with their symbols");
+	return ret;
+}
+
 static int find_calls(struct probes *p, struct elf_file *elf, const struct library *library, struct sites *sites,
 		      struct error *err)
 {
 	for (size_t i = 0; i < p->rules->count; i++) {
 		const struct fault *fault = &p->rules->rules[i].fault;
 		struct elf_function found;
+		int64_t errno_function = 0;
+		struct site *site;
 		struct error why;
 		int ret;
 
@@ -181,7 +228,13 @@ static int find_calls(struct probes *p, struct elf_file *elf, const struct libra
 				error_hint(err, "%s", why.hint);
 			return ret;
 		}
-		set_bit(&site_at(sites, &found, fault->call_function.text)->rules, i);
+		ret = fault->error ? find_errno(p, i, elf, library, &found, &errno_function, err) : 0;
+		if (ret)
+			return ret;
+		site = site_at(sites, &found, fault->call_function.text);
+		set_bit(&site->rules, i);
+		if (errno_function)
+			site->point.errno_function = errno_function;
 		p->met[i] = true;
 	}
 	return 0;
@@ -396,7 +449,10 @@ int probes_look(struct probes *p, const struct process_list *processes, bool fir
 	}
 	if (!ret && processes) {
 		free(p->named);
-		ret = named_pids(p, processes, &p->named, &p->named_count);
+		free(p->traced);
+		p->traced = NULL;
+		ret = named_pids(p, processes, false, &p->named, &p->named_count);
+		ret = ret ?: named_pids(p, processes, true, &p->traced, &p->traced_count);
 	}
 	if (ret)
 		return error_set(err, ret, EXIT_FAILED, "out of memory");
@@ -417,13 +473,19 @@ int probes_trace(struct probes *p, struct error *err)
 		.heartbeat = engine_map(p->engine, "chaos_assist"),
 		.failed = engine_map(p->engine, "chaos_assist_failed"),
 		.begun = engine_map(p->engine, "chaos_begun"),
+		.control = engine_map(p->engine, "chaos_control"),
+		.schedule = engine_map(p->engine, "chaos_schedule"),
+		.intervals = engine_map(p->engine, "chaos_intervals"),
+		.over = engine_map(p->engine, "chaos_call_over"),
 	};
 	int ret = assist_start(&maps, &p->assist, err);
 
-	for (size_t i = 0; i < p->named_count && !ret; i++) {
-		ret = assist_add(&p->assist, p->named[i], true, err);
+	for (size_t i = 0; i < p->traced_count && !ret; i++) {
+		ret = assist_add(&p->assist, p->traced[i], true, err);
 		if (ret == -ESRCH || ret == -EINVAL || ret == -ENOEXEC)
 			ret = 0; /* it has ended since, or is one that is never to be hit */
+		if (ret == -EBUSY && assist_traces(p->traced[i]))
+			ret = 0;
 	}
 	return ret;
 }
@@ -438,12 +500,27 @@ void probes_follow(struct probes *p)
 		probes_trace(p, &ignored);
 		return;
 	}
-	for (size_t i = 0; i < p->named_count; i++) {
+	for (size_t i = 0; i < p->traced_count; i++) {
 		uint32_t traced;
 
-		if (bpf_map_lookup_elem(p->assist.maps.traced, &p->named[i], &traced))
-			assist_add(&p->assist, p->named[i], true, &ignored);
+		if (bpf_map_lookup_elem(p->assist.maps.traced, &p->traced[i], &traced))
+			assist_add(&p->assist, p->traced[i], true, &ignored);
 	}
+}
+
+bool probes_hold(const struct probes *p)
+{
+	struct chaos_return call;
+	uint32_t tid, *last = NULL;
+
+	if (!p->assist.pid)
+		return false;
+	while (bpf_map_get_next_key(p->assist.maps.returns, last, &tid) == 0) {
+		last = &tid;
+		if (bpf_map_lookup_elem(p->assist.maps.returns, &tid, &call) == 0 && call.held)
+			return true;
+	}
+	return false;
 }
 
 void probes_free(struct probes *p)
@@ -458,6 +535,7 @@ void probes_free(struct probes *p)
 	free(p->links);
 	free(p->met);
 	free(p->named);
+	free(p->traced);
 	engine_copies_free(&p->copies);
 	library_list_free(&p->libraries);
 	memset(p, 0, sizeof(*p));

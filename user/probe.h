@@ -36,11 +36,13 @@ struct probes {
 	bool handed_over; /* the links are the reaper's: probes_free() leaves them on */
 	struct engine_copies copies;
 	struct assist assist;
-	uint32_t *named; /* processes that the rules named when they were last looked for, ascending */
+	uint32_t *named; /* processes that the rules named when they were last looked for, ascending, */
 	size_t named_count;
+	uint32_t *traced; /* and those among them that the assist has to trace */
+	size_t traced_count;
 };
 
-/* Does any rule need probes? Do they need a tracing process here? */
+/* Does any rule need probes? Does one of them need a tracing process here? */
 bool probes_needed(const struct rules *rules);
 bool probes_need_assist(const struct rules *rules, const struct features *features);
 
@@ -51,11 +53,17 @@ bool probes_need_assist(const struct rules *rules, const struct features *featur
  */
 int probes_look(struct probes *p, const struct process_list *processes, bool first, struct error *err);
 
-/* Starts the assist and has it trace the rules' processes. All or nothing. */
+/*
+ * Starts the assist and has it trace the rules' processes. All or nothing, but for those that the assist of another load
+ * traces: that one is about to be replaced, and then they are to be had.
+ */
 int probes_trace(struct probes *p, struct error *err);
 
 /* Whoever has begun since, or the assist anew if it was stuck. What cannot be traced is left: its calls are skipped. */
 void probes_follow(struct probes *p);
+
+/* Does some call still take its time? */
+bool probes_hold(const struct probes *p);
 
 /* Ends the assist in good order, and frees what is not pinned. */
 void probes_free(struct probes *p);

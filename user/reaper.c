@@ -80,7 +80,8 @@ static bool is_over(const struct load *load)
 {
 	uint64_t now = boot_ns(), longest = rules_longest_delay(load->rules);
 
-	if (now < load->schedule.end_ns && !engine_all_finished(&load->engine, load->rules->count))
+	if (now < load->schedule.end_ns &&
+	    (!engine_all_finished(&load->engine, load->rules->count) || probes_hold(&load->probes)))
 		return false;
 	if (!longest || now > load->schedule.end_ns + longest + DRAIN_MARGIN_NS)
 		return true;

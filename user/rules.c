@@ -313,8 +313,8 @@ int rules_parse(const char *file, const char *source, size_t len, const struct r
 	return rules_finish(made, source_parse(made, options, err), rules);
 }
 
-int rules_from_tree(const char *file, const struct node *root, const struct rules_options *options, struct rules **rules,
-		    struct error *err)
+int rules_from_tree(const char *file, const struct node *root, const struct rules_options *options,
+		    struct rules **rules, struct error *err)
 {
 	struct rules *made = rules_new(file);
 

@@ -130,10 +130,12 @@ struct fault {
 	uint32_t oom_failures;	   /* gpu-oom: calls that fail in a row */
 	struct text call_library, call_function; /* call: name or path of a file; symbol or demangled name */
 	int64_t call_returns;
+	bool call_runs;		   /* nothing is said of its result: it runs */
+	uint64_t call_delay_ns;	   /* how long the thread is held before */
 	enum chaos_operation operation; /* errno, */
 	struct text path;	   /* of its file, may end with a star, */
 	char *real_path;	   /* without symbolic links, by paths_resolve(); NULL: the same */
-	int error;		   /* and what it fails with, positive */
+	int error;		   /* and what it fails with, positive; call: what errno becomes; 0: it stays */
 	int refuse;		   /* positive errno: ECONNREFUSED, ETIMEDOUT, ENETUNREACH, EPERM (denied) */
 };
 

@@ -113,44 +113,7 @@ static int key_returns(struct parser *p, const struct node *node, void *target)
 	return 0;
 }
 
-int key_call(struct parser *p, const struct node *node, void *target)
-{
-	static const struct key keys[] = {
-		{ "library", key_text, offsetof(struct fault, call_library) },
-		{ "function", key_text, offsetof(struct fault, call_function) },
-		{ "returns", key_returns, offsetof(struct fault, call_returns) },
-		{ NULL, NULL, 0 },
-	};
-	static const char *const needed[] = { "library", "function", "returns" };
-	struct fault *fault = target;
-	int err;
-
-	fault->faults |= 1U << CHAOS_CALL;
-	err = map_parse(p, node, "a map such as { library: libcurl.so.4, function: curl_easy_perform, returns: 28 }",
-			keys, fault);
-	for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]) && !err; i++) {
-		if (!node_get(node, needed[i]))
-			err = fail(p, node->mark,
-				   "'call' needs '%s', as in { library: libcurl.so.4, function: "
-				   "curl_easy_perform, returns: 28 }",
-				   needed[i]);
-	}
-	return err;
-}
-
-/* ---- errno ------------------------------------------------------------------------------------------------------ */
-
-static int key_operation(struct parser *p, const struct node *node, void *target)
-{
-	struct fault *fault = target;
-	unsigned int index;
-	int err = value_choice(p, node, operation_names, &index);
-
-	if (!err)
-		fault->operation = index;
-	return err;
-}
-
+/* The name of an errno. */
 static int key_error(struct parser *p, const struct node *node, void *target)
 {
 	struct fault *fault = target;
@@ -165,9 +128,66 @@ static int key_error(struct parser *p, const struct node *node, void *target)
 		return 0;
 	near = nearest_word(text, errno_names());
 	if (near)
-		return fail(p, node->mark, "unknown error '%s', did you mean '%s'?", show(p, text), near);
-	return fail(p, node->mark, "unknown error '%s', expected the name of an errno such as EIO or ENOSPC",
+		return fail(p, node->mark, "unknown %s '%s', did you mean '%s'?", node->label, show(p, text), near);
+	return fail(p, node->mark, "unknown %s '%s', expected the name of an errno such as EIO or ENOSPC", node->label,
 		    show(p, text));
+}
+
+static int key_call_delay(struct parser *p, const struct node *node, void *target)
+{
+	uint64_t *ns = target;
+	int err = value_duration(p, node, CHAOS_MAX_DELAY_NS, ns);
+
+	if (!err && *ns == 0)
+		err = fail(p, node->mark, "delay '%s' does nothing, it must be more than 0", show(p, node->text));
+	return err;
+}
+
+#define CALL_EXAMPLE "{ library: libcurl.so.4, function: curl_easy_perform, returns: 28 }"
+
+int key_call(struct parser *p, const struct node *node, void *target)
+{
+	static const struct key keys[] = {
+		{ "library", key_text, offsetof(struct fault, call_library) },
+		{ "function", key_text, offsetof(struct fault, call_function) },
+		{ "returns", key_returns, offsetof(struct fault, call_returns) },
+		{ "errno", key_error, 0 },
+		{ "delay", key_call_delay, offsetof(struct fault, call_delay_ns) },
+		{ NULL, NULL, 0 },
+	};
+	static const char *const needed[] = { "library", "function" };
+	struct fault *fault = target;
+	int err;
+
+	fault->faults |= 1U << CHAOS_CALL;
+	err = map_parse(p, node, "a map such as " CALL_EXAMPLE, keys, fault);
+	for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]) && !err; i++) {
+		if (!node_get(node, needed[i]))
+			err = fail(p, node->mark, "'call' needs '%s', as in " CALL_EXAMPLE, needed[i]);
+	}
+	if (err)
+		return err;
+	fault->call_runs = !node_get(node, "returns");
+	if (fault->call_runs && fault->error)
+		return fail(p, node_get(node, "errno")->key_mark,
+			    "'errno' needs 'returns' beside it: what the function returns when it fails, such as -1 or "
+			    "null");
+	if (fault->call_runs && !fault->call_delay_ns)
+		return fail(p, node->mark, "'call' needs 'returns' or 'delay', as in " CALL_EXAMPLE);
+	return 0;
+}
+
+/* ---- errno ------------------------------------------------------------------------------------------------------ */
+
+static int key_operation(struct parser *p, const struct node *node, void *target)
+{
+	struct fault *fault = target;
+	unsigned int index;
+	int err = value_choice(p, node, operation_names, &index);
+
+	if (!err)
+		fault->operation = index;
+	return err;
 }
 
 /* Every part is a name, and the last may be a glob that the kernel can follow: `name*`, or `**` for all below. */

@@ -73,7 +73,7 @@ static void take_back_left(int returns, struct status *s)
 	while (bpf_map_get_next_key(returns, last, &tid) == 0) {
 		last = &tid;
 		if (bpf_map_lookup_elem(returns, &tid, &note) == 0 && note.rule < s->rules_count &&
-		    now > note.time_ns + CHAOS_ASSIST_STALE_NS)
+		    note.runs != CHAOS_RUNS_NOW && !note.held && now > note.time_ns + CHAOS_ASSIST_STALE_NS)
 			take_back(&s->rules[note.rule], 1);
 	}
 }

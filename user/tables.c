@@ -496,13 +496,17 @@ static int make_operations(struct tables *t, const struct rules *rules)
 
 static int make_probed(struct tables *t, const struct rules *rules)
 {
-	struct chaos_vector v = { 0 };
+	struct chaos_vector probed = { 0 }, assisted = { 0 };
+	int err;
 
 	for (size_t i = 0; i < rules->count; i++) {
 		if (rules->rules[i].fault.faults & FAULTS_BY_PROBE)
-			set_bit(&v, i);
+			set_bit(&probed, i);
+		if (rule_needs_assist(&rules->rules[i]))
+			set_bit(&assisted, i);
 	}
-	return tables_set_number(t, &v, &t->knobs.probed);
+	err = tables_set_number(t, &probed, &t->probed);
+	return err ?: tables_set_number(t, &assisted, &t->knobs.assisted);
 }
 
 /* ---- rules, budgets, spreads ------------------------------------------------------------------------------------ */
@@ -550,7 +554,8 @@ static void make_rule(struct chaos_rule *to, struct chaos_budget *budget, const 
 	to->flags = (observe ? CHAOS_RULE_OBSERVE : 0) | (from->fault.drop_all ? CHAOS_RULE_DROP_ALL : 0) |
 		    (from->match.include_ssh ? CHAOS_RULE_INCLUDE_SSH : 0) |
 		    (from->fault.faults & CHAOS_LASTING ? CHAOS_RULE_LASTS : 0) |
-		    (from->fault.path.text ? CHAOS_RULE_PATH : 0);
+		    (from->fault.path.text ? CHAOS_RULE_PATH : 0) | (rule_needs_assist(from) ? CHAOS_RULE_ASSIST : 0) |
+		    (from->fault.call_runs ? CHAOS_RULE_RUNS : 0);
 	to->percent_ramp = ramp_of(&from->percent_ramp);
 	to->drop_ramp = ramp_of(&from->fault.drop_ramp);
 	to->loss = from->fault.loss;
@@ -563,14 +568,14 @@ static void make_rule(struct chaos_rule *to, struct chaos_budget *budget, const 
 	to->reorder_ns = from->fault.reorder_ns;
 	to->rate_bytes = from->fault.rate_bits / 8;
 	to->token_ns = from->fault.token_ns;
-	to->delay_ns = from->fault.delay_ns;
+	to->delay_ns = from->fault.faults & 1 << CHAOS_CALL ? from->fault.call_delay_ns : from->fault.delay_ns;
 	to->delay_ramp = ramp_of(&from->fault.delay_ramp);
 	to->jitter_ns = from->fault.jitter_ns;
 	to->seed = from->seed_given ? from->seed : random_seed();
 	to->max_hits = from->max_hits;
 	to->rate_window_ns = from->rate_count ? from->rate_window_ns : 0;
 	to->rate_count = from->rate_count;
-	to->error = from->fault.faults & 1 << CHAOS_ERRNO ? from->fault.error : from->fault.refuse;
+	to->error = from->fault.faults & (1 << CHAOS_ERRNO | 1 << CHAOS_CALL) ? from->fault.error : from->fault.refuse;
 	to->returns = from->fault.faults & 1 << CHAOS_GPU_OOM ? GPU_OUT_OF_MEMORY : from->fault.call_returns;
 	to->min_bytes = from->fault.oom_min_bytes;
 	to->above_bytes = from->fault.oom_above_bytes;
@@ -588,6 +593,12 @@ static void make_rule(struct chaos_rule *to, struct chaos_budget *budget, const 
 	budget->max_hits = to->max_hits;
 	budget->window_ns = to->rate_window_ns;
 	make_slots(budget, from->rate_count);
+}
+
+/* Registers can be written by a program where the kernel lets it; memory and time are the assist's. */
+bool rule_needs_assist(const struct rule *rule)
+{
+	return rule->fault.faults & 1 << CHAOS_CALL && (rule->fault.error || rule->fault.call_delay_ns);
 }
 
 /* What waits does so where it leaves, or, arriving and TCP, in an ifb. Tokens are what a server says. */
@@ -660,6 +671,7 @@ static int make_rules(struct tables *t, const struct rules *rules, bool observe)
 		t->knobs.chunks |= t->rules[i].break_chunks > 0;
 		t->knobs.ramps |= has_ramp(&t->rules[i]);
 		t->knobs.ceiling |= t->rules[i].above_bytes > 0;
+		t->knobs.assist |= !!(t->rules[i].flags & CHAOS_RULE_ASSIST);
 		t->knobs.caller_comm |= t->rules[i].faults & CHAOS_CALLS && rules->rules[i].match.process.text;
 		set_bit(&all, i);
 	}

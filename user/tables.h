@@ -92,11 +92,15 @@ struct tables {
 
 	struct chaos_spread *spread; /* CHAOS_DISTRIBUTION_COUNT */
 	unsigned int device_needs;   /* of all rules, see rule_device_needs() */
+	uint32_t probed;             /* the set of rules with probes */
 	struct chaos_knobs knobs;    /* wildcard, kind, everything, faults, patterns, rules */
 };
 
 /* What a rule needs of the devices that its packets pass: a set of enum chaos_device_flag. */
 unsigned int rule_device_needs(const struct rule *rule);
+
+/* Does it take the assist on every kernel? On those whose programs cannot write registers, all rules with probes do. */
+bool rule_needs_assist(const struct rule *rule);
 
 /*
  * The key of a name, lower case: as it is sent, or with `suffix` as the pattern `*.name`. `name` has at most

@@ -79,6 +79,21 @@ static inline void set_knobs(unsigned int percent, unsigned int flags)
 	cr_assert_eq(bpf_map_update_elem(bpf_map__fd(skel->maps.test_knobs), &zero, &knobs, BPF_ANY), 0);
 }
 
+/* Calls wait, set errno, and run after all if `runs`. */
+static inline void set_effects(unsigned int percent, uint64_t delay_ms, bool runs, int error)
+{
+	struct assist_test_knobs knobs = {
+		.value = INJECTED,
+		.percent = percent,
+		.delay_ns = delay_ms * 1000000,
+		.runs = runs ? CHAOS_RUNS_LATER : CHAOS_RUNS_NEVER,
+		.error = error,
+	};
+	uint32_t zero = 0;
+
+	cr_assert_eq(bpf_map_update_elem(bpf_map__fd(skel->maps.test_knobs), &zero, &knobs, BPF_ANY), 0);
+}
+
 static inline struct assist_test_counts counts(void)
 {
 	struct assist_test_counts now = { 0 };
@@ -147,6 +162,10 @@ static inline void start_assist(void)
 		.heartbeat = bpf_map__fd(skel->maps.chaos_assist),
 		.failed = bpf_map__fd(skel->maps.chaos_assist_failed),
 		.begun = -1,
+		.control = -1,
+		.schedule = -1,
+		.intervals = -1,
+		.over = -1,
 	};
 
 	ok(assist_start(&maps, &assist, &err));

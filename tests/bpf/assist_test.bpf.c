@@ -99,9 +99,17 @@ int test_entry(struct pt_regs *ctx)
 		return 0;
 	}
 	old = bpf_map_lookup_elem(&chaos_returns, &tid);
+	if (old && old->runs == CHAOS_RUNS_NOW && old->entry == call.entry && old->sp == call.sp) {
+		bpf_map_delete_elem(&chaos_returns, &tid);
+		__sync_fetch_and_add(&counts->again, 1);
+		return 0;
+	}
 	ret = bpf_map_lookup_elem(&test_rets, &call.entry);
 	call.ret = ret ? *ret : 0;
 	call.value = knobs->value;
+	call.delay_ns = knobs->delay_ns;
+	call.runs = knobs->runs;
+	call.error = knobs->error;
 	call.time_ns = bpf_ktime_get_boot_ns();
 	if (old && old->entry == call.entry && old->sp == call.sp)
 		__sync_fetch_and_add(&counts->again, 1);

@@ -9,6 +9,9 @@ struct assist_test_knobs {
 	__u64 value;
 	__u32 percent; /* of calls that are to return at once */
 	__u32 flags; /* ASSIST_TEST_ */
+	__u64 delay_ns; /* before it, */
+	__u32 runs; /* or before the function runs after all: enum chaos_runs */
+	__s32 error;
 };
 
 #define ASSIST_TEST_BLOCKED 1 /* decides although SIGURG is blocked */

@@ -1,37 +1,16 @@
 #!/usr/bin/python3
 # timeout: 240
 """Functions of libraries return what the rule says: curl's own, zlib's through ctypes, in processes old and new."""
-import ctypes
 import os
 import subprocess
-import threading
 
 import chaos
 import place
 from case import alone, check, check_equal, expect, main, part, skip, wait_until
 from worker import Worker
+from zlib_calls import Zlib
 
 URL = "file://" + os.path.abspath(__file__)
-
-
-class Zlib:
-    """Calls zlib as a program that has linked it would."""
-
-    def __init__(self):
-        self.stopping = threading.Event()
-        self.library = None
-
-    def open(self):
-        self.library = ctypes.CDLL("libz.so.1")
-        self.library.zlibVersion.restype = ctypes.c_char_p
-        self.library.crc32.restype = ctypes.c_ulong
-        self.library.crc32.argtypes = [ctypes.c_ulong, ctypes.c_char_p, ctypes.c_uint]
-
-    def version(self, times=1):
-        return [self.library.zlibVersion() is not None for _ in range(times)]
-
-    def crc(self, times=1):
-        return [self.library.crc32(0, b"chaos", 5) for _ in range(times)]
 
 
 TRUE_CRC = 0x9F6F8CD3  # of b"chaos"; looked at in setup()
