@@ -161,6 +161,7 @@ enum chaos_rule_flag {
 	CHAOS_RULE_PATH = 16,	    /* errno: of files of some path only */
 	CHAOS_RULE_ASSIST = 32,	    /* call: only the assist can do it, whatever programs may write here */
 	CHAOS_RULE_RUNS = 64,	    /* call: the function runs after all, once its delay is over */
+	CHAOS_RULE_INSIDE = 128,    /* reset: only the process hears of it, no packet is touched */
 };
 
 /* A value that moves in a straight line to `to` while the rule lasts, and stays there. See bpf/ramp.h. */
@@ -603,6 +604,9 @@ enum chaos_stream {
 	CHAOS_STREAM_HTTP2,
 };
 
+/* Connections that are reset inside their process, at a time: of more than that, the oldest go on. */
+#define CHAOS_MAX_INSIDE 16384
+
 /* Several connections behind one socket: an unconnected UDP socket, or what knocks at a listener. */
 struct chaos_flow_key {
 	__u64 cookie; /* of the socket */
@@ -661,7 +665,7 @@ struct chaos_event {
 	__u32 pid;
 	__u32 uid;
 	__u32 request;	     /* of a call, its number in the thread */
-	__s32 error;	     /* CHAOS_REFUSE, CHAOS_ERRNO, CHAOS_CALL: positive errno, or 0 */
+	__s32 error;	     /* CHAOS_REFUSE, CHAOS_ERRNO, CHAOS_CALL, CHAOS_RESET inside: positive errno, or 0 */
 	union {
 		struct {
 			__u8 peer[16]; /* the other end */
@@ -727,6 +731,7 @@ struct chaos_knobs {
 	__u32 ifb_redirect; /* 1: bpf_redirect() reaches an ifb; 0: a second filter redirects there, see chaos_tc_pick */
 	__u32 set_tstamp;   /* 1: bpf_skb_set_tstamp exists; 0: skb->tstamp is written, and cleared at the socket */
 	__u32 ramps;	    /* 1: some rule has a value that moves */
+	__u32 inside;	    /* 1: some rule resets connections inside their process */
 	__u32 set_retval;   /* 1: bpf_set_retval exists; 0: connections are refused by a rewritten destination */
 	__u32 leader_comm;  /* 1: the name of the thread group's leader can be read; 0: that of the thread */
 	__u32 wildcard[CHAOS_DIM_COUNT];    /* sets */

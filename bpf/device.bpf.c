@@ -10,6 +10,7 @@
 #include "bpf/break.bpf.h"
 #include "bpf/damage.bpf.h"
 #include "bpf/ifb.bpf.h"
+#include "bpf/reset.bpf.h"
 
 /* No device has this index: a packet redirected there is freed, and its sender told that it left. */
 #define NOWHERE 0x7fffffff
@@ -320,43 +321,6 @@ static always const struct chaos_rule *rule_arriving(struct chaos_sock *s, const
 	return v->rule == CHAOS_NO_RULE ? NULL : rule_of(v->rule);
 }
 
-static always bool resets_arriving(struct chaos_sock *s, const struct flow *f, const struct chaos_rule *r,
-				   struct chaos_stats *stats)
-{
-	const __u16 bit = 1 << CHAOS_RESET;
-	struct chaos_verdict *v = &s->verdict;
-	bool first;
-
-	if (!does(r, CHAOS_RESET))
-		return false;
-	if (v->inject & bit)
-		goto hit;
-	if (!touches(r, CHAOS_RESET, s->side, false))
-		return false;
-	/* A server that resets both directions does so when it replies, see resets_here() in socket.bpf.c. */
-	if (r->directions == CHAOS_BOTH && s->side == CHAOS_SIDE_SERVER)
-		return false;
-	if (r->per == CHAOS_PER_REQUEST && s->answers != s->answers_seen)
-		return false; /* not the first packet of this reply */
-	if (r->per == CHAOS_PER_CONNECTION) {
-		bpf_spin_lock(&s->lock);
-		first = !(v->decided & bit);
-		v->decided |= bit;
-		bpf_spin_unlock(&s->lock);
-		if (!first)
-			return false;
-	}
-	if (!decide(v->rule, r, stats, CHAOS_RESET, unit_throw(r, v, s->packet), true))
-		return false;
-	bpf_spin_lock(&s->lock);
-	v->inject |= bit;
-	bpf_spin_unlock(&s->lock);
-	tell(v->rule, f, &s->owner, v, CHAOS_RESET, 0, 0);
-hit:
-	count(&stats->packets);
-	return true;
-}
-
 static always bool corrupts_arriving(const struct chaos_sock *s, const struct flow *f, const struct chaos_rule *r,
 				     struct chaos_stats *stats)
 {
@@ -388,8 +352,10 @@ static always __u32 change_arriving(struct __sk_buff *skb, struct chaos_sock *s,
 	}
 	if (!p->payload)
 		return 0;
-	if (resets_arriving(s, f, r, stats))
+	if (does(r, CHAOS_RESET) && !is_inside(r) && resets_arriving(skb, s, f, r, stats)) {
+		count(&stats->packets);
 		return MARK_RESET;
+	}
 	return corrupts_arriving(s, f, r, stats) ? MARK_CORRUPT : 0;
 }
 

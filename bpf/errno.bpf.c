@@ -3,8 +3,11 @@
  * `errno`: an operation of a named process fails with the error of the rule, in the kernel's own security hooks, before it
  * has begun. A program that returns an error there (fmod_ret) ends the operation with it, and the hook itself and what
  * comes after it are not run. One program a hook, loaded only when a rule asks for its operation.
+ *
+ * `reset: { inside: true }` is done here, too: socket.bpf.c and reset.bpf.h decide it.
  */
 #include "bpf/call.bpf.h"
+#include "bpf/inside.bpf.h"
 #include "bpf/path.bpf.h"
 
 #define CLONE_THREAD    0x10000
@@ -203,15 +206,38 @@ long chaos_o_connect(__attribute__((unused)) unsigned long long *ctx)
 	return fail_plain(knobs.operations[CHAOS_CONNECT], CHAOS_CONNECT);
 }
 
-SEC("fmod_ret/security_socket_sendmsg")
-long chaos_o_send(__attribute__((unused)) unsigned long long *ctx)
+/* Has the connection been reset, as far as its process is to know? */
+static always bool is_reset(struct socket *socket)
 {
+	struct chaos_stats *stats;
+	__u64 cookie;
+	__u32 *rule;
+
+	if (!knobs.inside || !armed())
+		return false;
+	cookie = BPF_CORE_READ(socket, sk, __sk_common.skc_cookie.counter);
+	rule = bpf_map_lookup_elem(&chaos_inside, &cookie);
+	if (!rule || !is_in_force(*rule))
+		return false;
+	stats = stats_of(*rule);
+	if (stats)
+		count(&stats->packets);
+	return true;
+}
+
+SEC("fmod_ret/security_socket_sendmsg")
+long chaos_o_send(unsigned long long *ctx)
+{
+	if (is_reset((void *)ctx[0]))
+		return -ECONNRESET;
 	return fail_plain(knobs.operations[CHAOS_SEND], CHAOS_SEND);
 }
 
 SEC("fmod_ret/security_socket_recvmsg")
-long chaos_o_receive(__attribute__((unused)) unsigned long long *ctx)
+long chaos_o_receive(unsigned long long *ctx)
 {
+	if (is_reset((void *)ctx[0]))
+		return -ECONNRESET;
 	return fail_plain(knobs.operations[CHAOS_RECEIVE], CHAOS_RECEIVE);
 }
 

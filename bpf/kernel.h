@@ -104,6 +104,22 @@ struct task_struct {
 	char comm[16];
 };
 
+typedef struct {
+	__s64 counter;
+} atomic64_t;
+
+struct sock_common {
+	atomic64_t skc_cookie;
+};
+
+struct sock {
+	struct sock_common __sk_common;
+};
+
+struct socket {
+	struct sock *sk;
+};
+
 struct kernfs_node {
 	__u64 id;
 };

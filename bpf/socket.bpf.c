@@ -7,7 +7,8 @@
  *	an answer of DNS?                  it teaches addresses, where rules name hosts
  *	whose is it, which rule?           kept with the socket (verdict), or in chaos_flows for sockets with many peers
  *	drop, and the kinds of silence     leaving: marked, tc loses it; arriving: never reaches the socket
- *	reset                              leaving: marked, tc answers it; arriving: device.bpf.c has seen it before us
+ *	reset                              leaving: marked, tc answers it; arriving: device.bpf.c has seen it before us; inside the
+ *	                                   process: noted, errno.bpf.c does it
  *	corrupt, duplicate, reorder        leaving: marked, tc does it
  *	rate, tokens                       leaving: each packet is stamped behind the one before, fq holds it; arriving:
  *	                                   device.bpf.c has held it before us
@@ -20,6 +21,7 @@
 #include "bpf/name.bpf.h"
 #include "bpf/pace.bpf.h"
 #include "bpf/request.bpf.h"
+#include "bpf/reset.bpf.h"
 
 struct packet_context {
 	struct flow f;
@@ -228,7 +230,7 @@ static always bool reset_leaving(struct __sk_buff *skb, struct packet_context *c
 				 bool new_request)
 {
 	const __u16 bit = 1 << CHAOS_RESET;
-	bool possible = device_flags(&s->owner, skb->ifindex) & CHAOS_DEVICE_EGRESS;
+	bool possible = is_inside(r) || device_flags(&s->owner, skb->ifindex) & CHAOS_DEVICE_EGRESS;
 
 	if (!(v->inject & bit)) {
 		if (!c->p.payload || !resets_here(r, s->side, true))
@@ -240,9 +242,9 @@ static always bool reset_leaving(struct __sk_buff *skb, struct packet_context *c
 		if (!decide(v->rule, r, stats, CHAOS_RESET, unit_throw(r, v, c->packet), possible))
 			return false;
 		set_inject(s, v, bit);
-		tell(v->rule, &c->f, &s->owner, v, CHAOS_RESET, 0, 0);
+		tell_reset(skb, &c->f, s, v, r);
 	}
-	if (!possible || c->p.tcp_flags & TCP_RST)
+	if (!possible || is_inside(r) || c->p.tcp_flags & TCP_RST)
 		return false;
 	count(&stats->packets);
 	skb->mark = MARK | (s->side == CHAOS_SIDE_SERVER ? MARK_RESET_PEER : MARK_RESET);
@@ -322,7 +324,7 @@ static always bool waits_for_device(struct __sk_buff *skb, struct chaos_sock *s,
 {
 	__u32 faults = r->faults & knobs.faults, needed = 0, flags;
 
-	if (faults & CHAOS_FAULTS_BY_TC)
+	if (faults & (is_inside(r) ? CHAOS_FAULTS_BY_TC & ~(1 << CHAOS_RESET) : CHAOS_FAULTS_BY_TC))
 		needed |= CHAOS_DEVICE_EGRESS;
 	if (faults & 1 << CHAOS_BREAK_AFTER)
 		needed |= CHAOS_DEVICE_INGRESS;
@@ -462,6 +464,8 @@ static always int connection_packet(struct __sk_buff *skb, struct bpf_sock *sk, 
 	if (loses(skb, c, s, v, r, stats, leaves))
 		return leaves ? lose_of_connection(skb, c, s, r) : DROP;
 	if (!leaves) {
+		if (c->p.payload && does(r, CHAOS_RESET) && is_inside(r))
+			resets_arriving(skb, s, &c->f, r, stats);
 		tcp_arriving(c, s);
 		return PASS;
 	}

@@ -173,6 +173,9 @@ Test(explain, what)
 							       "after 5 min." },
 		{ RULE("ports: 1", "refuse: denied", ""), "a: connections from any process to port 1 anywhere fail at "
 							  "connect with EPERM (denied); ends after 5 min." },
+		{ RULE("ports: 1, direction: response", "reset: { inside: true }", ""),
+		  "a: TCP connections from any process to port 1 anywhere are reset when a response is sent, as far as the process is "
+		  "told; ends after 5 min." },
 		{ RULE("ports: 1", "reset: true", ""),
 		  "a: TCP connections from any process to port 1 anywhere are reset; ends after 5 min." },
 		{ RULE("ports: 1", "accept-silence: true", ""),

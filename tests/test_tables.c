@@ -747,6 +747,9 @@ Test(tables, what_a_paced_connection_needs_of_its_device)
 		{ ", side: server, direction: response", "rate: 1mbit", CHAOS_DEVICE_FQ },
 		{ ", side: server", "tokens: 5/s", CHAOS_DEVICE_FQ },
 		{ "", "delay: 1s", CHAOS_DEVICE_FQ },
+		{ "", "reset: true", CHAOS_DEVICE_EGRESS | CHAOS_DEVICE_INGRESS },
+		{ "", "reset: { inside: true }", 0 },
+		{ "", "reset: { inside: true }, delay: 1s", CHAOS_DEVICE_FQ },
 	};
 
 	for (size_t i = 0; i < COUNT(cases); i++) {

@@ -23,22 +23,25 @@ static int missing(const struct load *load, enum feature feature, struct error *
 			 load->features.why_not[feature]);
 }
 
-static int errno_possible(const struct load *load, const struct rule *rule, struct error *err)
+static int hooks_possible(const struct load *load, const char *fault, unsigned int operations, struct error *err)
 {
 	const char *function;
 
 	if (!load->features.has[FEATURE_FMOD_RET]) {
 		error_set(err, -EOPNOTSUPP, EXIT_CANNOT,
-			  "errno needs programs that end a function of the kernel (fmod_ret), which this kernel does "
+			  "%s needs programs that end a function of the kernel (fmod_ret), which this kernel does "
 			  "not have (%s)",
-			  load->features.why_not[FEATURE_FMOD_RET]);
+			  fault, load->features.why_not[FEATURE_FMOD_RET]);
 		error_hint(err, "distribution kernels have it (CONFIG_DEBUG_INFO_BTF, CONFIG_FUNCTION_TRACER)");
 		return -EOPNOTSUPP;
 	}
-	function = operation_missing(rule->fault.operation);
-	if (function)
-		return error_set(err, -EOPNOTSUPP, EXIT_CANNOT, "'%s' cannot fail on this kernel: it has no %s()",
-				 operation_names[rule->fault.operation], function);
+	for (int operation = 0; operation < CHAOS_OPERATION_COUNT; operation++) {
+		function = operations & 1U << operation ? operation_missing(operation) : NULL;
+		if (function)
+			return error_set(err, -EOPNOTSUPP, EXIT_CANNOT,
+					 "'%s' cannot fail on this kernel: it has no %s()", operation_names[operation],
+					 function);
+	}
 	return 0;
 }
 
@@ -56,7 +59,7 @@ static int call_possible(const struct load *load, const struct rule *rule, struc
 	const char *fault = fault_names[__builtin_ctz(rule->fault.faults)];
 
 	if (rule->fault.faults & 1 << CHAOS_ERRNO)
-		return errno_possible(load, rule, err);
+		return hooks_possible(load, fault, 1U << rule->fault.operation, err);
 	if (!has[FEATURE_PROBE])
 		return error_set(err, -EOPNOTSUPP, EXIT_CANNOT,
 				 "%s needs probes on user functions, which this kernel does not have", fault);
@@ -90,6 +93,8 @@ int rule_possible(const struct load *load, size_t index, struct error *err)
 	}
 	if (rule->fault.faults & CHAOS_CALLS)
 		return call_possible(load, rule, err);
+	if (rule->fault.reset_inside && hooks_possible(load, "'inside' of reset", OPERATIONS_INSIDE, err))
+		return -EOPNOTSUPP;
 	if (rule_device_needs(rule) & (CHAOS_DEVICE_FQ | CHAOS_DEVICE_IFB) && !f->has[FEATURE_FQ]) {
 		error_set(err, -EOPNOTSUPP, EXIT_CANNOT, "%s needs the fq queue, which this kernel does not have (%s)",
 			  fault_names[__builtin_ctz(rule->fault.faults & (CHAOS_FAULTS_BY_FQ | CHAOS_PACING))],
@@ -209,7 +214,11 @@ static void describe(const struct load *load, size_t index, struct rule_plan *pl
 		       rule->fault.dns == CHAOS_DNS_TIMEOUT ? "the question is lost where it leaves"
 							    : "a tc program makes the question its own answer; over "
 							      "TCP it changes the answer that comes");
-	if (faults & 1 << CHAOS_RESET)
+	if (rule->fault.reset_inside)
+		append(m, size,
+		       "%sreset: programs in the kernel's security hooks (fmod_ret) return ECONNRESET, nothing is sent",
+		       m[0] ? "; " : "");
+	else if (faults & 1 << CHAOS_RESET)
 		append(m, size, "%sreset: a packet is turned into a RST by a %s program", m[0] ? "; " : "",
 		       tcx ? "TCX" : "clsact");
 	if (faults & 1 << CHAOS_DELAY)
@@ -365,6 +374,10 @@ static void add_notes(const struct load *load, size_t index, struct rule_plan *p
 		add_note(plan, "its own %s is replaced by the command's", target_may_come(rule) ? "cgroup" : "pid");
 	if (rule_needs_assist(rule))
 		add_assist_notes(rule, plan);
+	if (rule->fault.reset_inside)
+		add_note(plan, "the connection itself stays as it is, and what has arrived is delivered when the rule "
+			       "has ended; a "
+			       "reader that sleeps already is not woken; sendfile() passes on kernels up to 6.1");
 	if (rule->fault.faults & 1 << CHAOS_ERRNO)
 		add_errno_notes(rule, plan);
 	else if (!has[FEATURE_PIDFD_GETFD])

@@ -132,7 +132,7 @@ static void print_json(const struct chaos_event *event, const char *rule)
 		json_number(&json, "delay_ms", (double)event->delay_ns / 1e6);
 	if (event->fault == CHAOS_DNS && (unsigned int)event->error < CHAOS_DNS_COUNT)
 		json_text(&json, "answer", dns_names[event->error]);
-	if (event->fault == CHAOS_REFUSE)
+	if (event->fault == CHAOS_REFUSE || (event->fault == CHAOS_RESET && event->error))
 		json_text(&json, "error", errno_name(event->error));
 	json_close_object(&json);
 	json_end(&json);
@@ -171,7 +171,7 @@ static void what_text(char *out, size_t size, const struct chaos_event *event)
 			 errno_name(event->error));
 		break;
 	case CHAOS_RESET:
-		snprintf(out, size, "connection reset");
+		snprintf(out, size, "connection reset%s", event->error ? ", inside the process" : "");
 		break;
 	case CHAOS_ACCEPT_SILENCE:
 		snprintf(out, size, "connection silent");

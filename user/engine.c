@@ -77,6 +77,7 @@ static void choose_programs(struct chaos *skel, const struct tables *t, const st
 	const bool accept = f->has[FEATURE_ACCEPT_HOOK] && has_server(t);
 	const bool hooks = f->has[FEATURE_FORK_HOOK];
 	const unsigned int args = accept ? accept_args() : 0;
+	const unsigned int operations = t->operations | (t->knobs.inside ? OPERATIONS_INSIDE : 0);
 
 	bpf_program__set_autoload(skel->progs.chaos_create, network);
 	bpf_program__set_autoload(skel->progs.chaos_bind4, network);
@@ -85,7 +86,7 @@ static void choose_programs(struct chaos *skel, const struct tables *t, const st
 	bpf_program__set_autoload(skel->progs.chaos_connect6, network);
 	for (const struct operation_hook *hook = operation_hooks; hook->program; hook++)
 		bpf_program__set_autoload(bpf_object__find_program_by_name(skel->obj, hook->program),
-					  hook->operations & t->operations);
+					  hook->operations & operations);
 	bpf_program__set_autoload(skel->progs.chaos_egress, packets);
 	bpf_program__set_autoload(skel->progs.chaos_ingress, packets);
 	bpf_program__set_autoload(skel->progs.chaos_query, t->knobs.faults & 1 << CHAOS_DNS);
@@ -173,6 +174,8 @@ static void size_maps(struct chaos *skel, const struct tables *t, const struct s
 	set_size(skel->maps.chaos_paths, t->parts_count);
 	if (!t->knobs.paths)
 		set_size(skel->maps.chaos_walks, 1);
+	if (!t->knobs.inside)
+		set_size(skel->maps.chaos_inside, 1);
 	if (!t->names_count && !(t->knobs.faults & 1 << CHAOS_DNS) && !t->knobs.chunks)
 		set_size(skel->maps.chaos_benches, 1);
 	if (!t->pids_count && !has_v1(t))

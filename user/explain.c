@@ -406,7 +406,8 @@ static void say_reset(struct sentence *s, const struct rule *rule)
 		[CHAOS_PER_REQUEST] = { "", " when a request is sent", " when a response is sent", "" },
 	};
 
-	say(s, "are reset%s", when[rule->per][rule->match.directions]);
+	say(s, "are reset%s%s", when[rule->per][rule->match.directions],
+	    rule->fault.reset_inside ? ", as far as the process is told" : "");
 }
 
 /* "questions from ... for *.openai.com are answered nxdomain" */

@@ -62,6 +62,8 @@ static const struct {
 	{ "tokens", NULL, "tokens=5/s" },
 	{ "dns", NULL, "dns=nxdomain" },
 	{ "break-after", NULL, "break-after=4KiB" },
+	{ "gpu-oom", "true", "gpu-oom" },
+	{ "call", NULL, "call.library=libz.so.1 call.function=crc32 call.returns=0" },
 	{ "errno", NULL, "errno.operation=open errno.error=EIO" },
 };
 #define FAULT_WORDS (sizeof(faults) / sizeof(faults[0]))
@@ -446,7 +448,7 @@ static int unknown_fault(const char *word, struct error *err)
 	else
 		error_hint(err, "faults are drop, delay, jitter, distribution, refuse, reset, accept-silence, "
 				"tls-stall, duplicate, "
-				"corrupt, reorder, half-open, rate, tokens, dns, break-after and errno, as in "
+				"corrupt, reorder, half-open, rate, tokens, dns, break-after, gpu-oom, call and errno, as in "
 				"delay=5s");
 	return -EINVAL;
 }

@@ -16,6 +16,9 @@ struct operation_hook {
 
 extern const struct operation_hook operation_hooks[]; /* ends with program NULL */
 
+/* What a connection cannot do that is reset inside its process. */
+#define OPERATIONS_INSIDE (1U << CHAOS_SEND | 1U << CHAOS_RECEIVE)
+
 /* The first hook of the operation that this kernel does not have; NULL: it has them all. */
 const char *operation_missing(enum chaos_operation operation);
 

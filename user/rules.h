@@ -136,6 +136,7 @@ struct fault {
 	struct text path;	   /* of its file, may end with a star, */
 	char *real_path;	   /* without symbolic links, by paths_resolve(); NULL: the same */
 	int error;		   /* and what it fails with, positive; call: what errno becomes; 0: it stays */
+	bool reset_inside;	   /* only the process hears of it */
 	int refuse;		   /* positive errno: ECONNREFUSED, ETIMEDOUT, ENETUNREACH, EPERM (denied) */
 };
 

@@ -264,12 +264,31 @@ static int key_refuse(struct parser *p, const struct node *node, void *target)
 	return 0;
 }
 
+static int key_inside(struct parser *p, const struct node *node, void *target)
+{
+	bool *inside = target;
+
+	*inside = true;
+	return value_true(p, node);
+}
+
+/* `reset: true` or `reset: { inside: true }` */
 static int key_reset(struct parser *p, const struct node *node, void *target)
 {
+	static const struct key keys[] = {
+		{ "inside", key_inside, offsetof(struct fault, reset_inside) },
+		{ NULL, NULL, 0 },
+	};
 	struct fault *fault = target;
+	int err;
 
 	fault->faults |= 1U << CHAOS_RESET;
-	return value_true(p, node);
+	if (node->kind != NODE_MAP)
+		return value_true(p, node);
+	err = map_parse(p, node, "true, or a map such as { inside: true }", keys, fault);
+	if (!err && !fault->reset_inside)
+		err = fail(p, node->mark, "'reset' takes 'true' or { inside: true }");
+	return err;
 }
 
 static int key_tls_stall(struct parser *p, const struct node *node, void *target)

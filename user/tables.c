@@ -553,9 +553,9 @@ static void make_rule(struct chaos_rule *to, struct chaos_budget *budget, const 
 	to->drop_ppm = from->fault.drop_ppm;
 	to->flags = (observe ? CHAOS_RULE_OBSERVE : 0) | (from->fault.drop_all ? CHAOS_RULE_DROP_ALL : 0) |
 		    (from->match.include_ssh ? CHAOS_RULE_INCLUDE_SSH : 0) |
-		    (from->fault.faults & CHAOS_LASTING ? CHAOS_RULE_LASTS : 0) |
-		    (from->fault.path.text ? CHAOS_RULE_PATH : 0) | (rule_needs_assist(from) ? CHAOS_RULE_ASSIST : 0) |
-		    (from->fault.call_runs ? CHAOS_RULE_RUNS : 0);
+		    (from->fault.faults & CHAOS_LASTING || from->fault.reset_inside ? CHAOS_RULE_LASTS : 0) |
+		    (from->fault.reset_inside ? CHAOS_RULE_INSIDE : 0) | (from->fault.path.text ? CHAOS_RULE_PATH : 0) |
+		    (rule_needs_assist(from) ? CHAOS_RULE_ASSIST : 0) | (from->fault.call_runs ? CHAOS_RULE_RUNS : 0);
 	to->percent_ramp = ramp_of(&from->percent_ramp);
 	to->drop_ramp = ramp_of(&from->fault.drop_ramp);
 	to->loss = from->fault.loss;
@@ -624,6 +624,8 @@ unsigned int rule_device_needs(const struct rule *rule)
 {
 	unsigned int faults = rule->fault.faults, needs = 0;
 
+	if (rule->fault.reset_inside) /* no packet is touched for it */
+		faults &= ~(1U << CHAOS_RESET);
 	if (faults & (CHAOS_LOSING | CHAOS_FAULTS_BY_TC))
 		needs |= CHAOS_DEVICE_EGRESS;
 	if (faults & CHAOS_FAULTS_AT_ARRIVAL)
@@ -672,6 +674,7 @@ static int make_rules(struct tables *t, const struct rules *rules, bool observe)
 		t->knobs.ramps |= has_ramp(&t->rules[i]);
 		t->knobs.ceiling |= t->rules[i].above_bytes > 0;
 		t->knobs.assist |= !!(t->rules[i].flags & CHAOS_RULE_ASSIST);
+		t->knobs.inside |= !!(t->rules[i].flags & CHAOS_RULE_INSIDE);
 		t->knobs.caller_comm |= t->rules[i].faults & CHAOS_CALLS && rules->rules[i].match.process.text;
 		set_bit(&all, i);
 	}

@@ -134,6 +134,22 @@ Maps are written a key at a time:
           path: "/models/**"
           error: EIO
       duration: 5s
+  $ chaosbpf inject --print call.library=libz.so.1 call.function=crc32 call.returns=-1 call.errno=EIO --pid 42 --for 5s
+  version: 1
+  rules:
+    - name: inject
+      match:
+        pid: 42
+      fault:
+        call:
+          library: libz.so.1
+          function: crc32
+          returns: "-1"
+          errno: EIO
+      duration: 5s
+  $ chaosbpf inject --print gpu-oom reset.inside=true --pid 42 --for 5s
+  chaosbpf: gpu-oom: 'gpu-oom' goes with no other fault: give each a rule of its own
+  [2]
   $ chaosbpf inject drop.every=2 drop=5% --port 80 --for 1m
   chaosbpf: drop is given twice
   [2]
@@ -161,7 +177,7 @@ Slips of the finger:
   [2]
   $ chaosbpf inject explode --port 80 --for 1m
   chaosbpf: unknown fault 'explode'
-  chaosbpf: hint: faults are drop, delay, jitter, distribution, refuse, reset, accept-silence, tls-stall, duplicate, corrupt, reorder, half-open, rate, tokens, dns, break-after and errno, as in delay=5s
+  chaosbpf: hint: faults are drop, delay, jitter, distribution, refuse, reset, accept-silence, tls-stall, duplicate, corrupt, reorder, half-open, rate, tokens, dns, break-after, gpu-oom, call and errno, as in delay=5s
   [2]
   $ chaosbpf inject delay --port 80 --for 1m
   chaosbpf: delay needs a value, as in delay=5s
