@@ -109,6 +109,10 @@ pack_project() { # DIR CASES...
 			tar -C "$root/chaos/build" -x
 	fi
 	for file in "${add[@]}"; do cp -r "$file" "$root/chaos/add/"; done
+	# The host's CUDA runtime, if it has one, for the case that wants the real one.
+	for file in /usr/local/cuda*/lib*/libcudart.so.[0-9]*; do
+		mkdir -p "$root/chaos/cuda" && cp -L "$file" "$root/chaos/cuda/"
+	done
 	echo "$command" >"$root/chaos/command"
 	printf '%s\n' "${@:2}" >"$root/chaos/cases.list"
 	echo "${slow:-1}" >"$root/chaos/slow"
