@@ -381,52 +381,129 @@ def measure_delay(bench):
         bench.row(f"delay of one request, {kind}, by netem on the same link", f"{theirs[kind] - usual[kind]:.1f} ms")
 
 
-def measure_calls(bench):
-    """A call of a library function: nobody's business, probed for somebody else, failed by us, failed by LD_PRELOAD."""
-    library = os.path.join(bench.tools, "libcudart-bench.so.12")
+class Called:
+    """The program that calls a function of the bench's library all the time, once asked, and the ways to have it fail."""
 
-    holder = os.path.join(bench.folder, "holder")  # the same program under another name
-    shutil.copy(os.path.join(bench.tools, "calls"), holder)
+    def __init__(self, bench, function):
+        self.bench = bench
+        self.function = function
+        self.library = os.path.abspath(os.path.join(bench.tools, "libcudart-bench.so.12"))
+        self.program = os.path.join(bench.tools, "calls")
+        self.holder = os.path.join(bench.folder, "holder")  # the same program under another name
+        shutil.copy(self.program, self.holder)
 
     @contextlib.contextmanager
-    def calls(program=os.path.join(bench.tools, "calls"), preload=None):
-        program = subprocess.Popen([program, library, "cudaMalloc", "300"], stdin=subprocess.PIPE,
-                                   stdout=subprocess.PIPE, text=True, env={**os.environ, **({"LD_PRELOAD": preload} if preload else {})})
+    def running(self, program=None, ms=300, **env):
+        program = subprocess.Popen([program or self.program, self.library, self.function, str(ms)], stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, text=True, env={**os.environ, **env})
         try:
             yield program
         finally:
             program.communicate()
 
-    def ask(program):
+    def ask(self, program, failed):
+        """Nanoseconds of a call; `failed`: how many of a thousand must fail."""
         print(file=program.stdin, flush=True)
-        ns, failed = program.stdout.readline().split()
-        return float(ns), int(failed)
+        ns, got = program.stdout.readline().split()
+        if int(got) != failed:
+            raise RuntimeError(f"{got} calls of {self.function} in a thousand failed, {failed} wanted")
+        return float(ns)
 
-    def rule(who):
-        return bench.write(f"call-{who}.yaml", f"version: 1\nrules:\n  - name: oom\n    match: {{ process: {who} }}\n"
-                           "    fault: { gpu-oom: true }\n    duration: 30m")
+    def under_rule(self, fault, who="calls", failed=1000):
+        path = self.bench.write(f"call-{who}.yaml", f"version: 1\nrules:\n  - name: fails\n    match: {{ process: {who} }}\n"
+                                f"    fault: {{ {fault} }}\n    duration: 30m")
+        with self.running() as program, self.running(self.holder), self.bench.loaded(path):
+            return self.ask(program, failed)
 
-    times = {state: [] for state in ("plain", "other", "hit", "preload")}
-    for _ in range(max(3, round(5 * bench.scale))):
-        with calls() as program, calls(holder):
-            times["plain"].append(ask(program)[0])
-            for state, who in (("other", "holder"), ("hit", "calls")):
-                with bench.loaded(rule(who)):
-                    ns, failed = ask(program)
-                    if failed != (1000 if state == "hit" else 0):
-                        raise RuntimeError(f"{failed} calls in a thousand failed, {state}")
-                    times[state].append(ns)
-        with calls(preload=os.path.join(bench.tools, "libpreload.so")) as program:
-            times["preload"].append(ask(program)[0])
-    best = {state: min(values) for state, values in times.items()}
+    def plain(self):
+        with self.running() as program:
+            return self.ask(program, 0)
+
+    def preloaded(self):
+        with self.running(LD_PRELOAD=os.path.join(self.bench.tools, "libpreload.so")) as program:
+            return self.ask(program, 1000)
+
+    def beside(self, *tool):
+        """While `tool` with the program's number behind it traces the program: one batch, as that takes long enough."""
+        with self.running(ms=1) as program:
+            tracer = subprocess.Popen([*tool, str(program.pid)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                      stderr=subprocess.DEVNULL)
+            try:
+                self.wait_for_tracer(program.pid)
+                return self.ask(program, 1000)
+            finally:
+                tracer.send_signal(signal.SIGTERM)
+                try:
+                    tracer.wait(5)
+                except subprocess.TimeoutExpired:
+                    tracer.kill()
+                    tracer.wait()
+
+    @staticmethod
+    def wait_for_tracer(pid):
+        """Until it has attached and let the program go on."""
+        for _ in range(300):
+            time.sleep(0.1)
+            with open(f"/proc/{pid}/status") as file:
+                fields = dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
+            if fields["TracerPid"] != "0" and fields["State"].startswith("S"):
+                time.sleep(0.5)
+                return
+        raise RuntimeError("the tracer does not attach")
+
+    def by_gdb(self):
+        script = self.bench.write("gdb", f"set confirm off\nset pagination off\nbreak {self.function}\ncommands\nsilent\n"
+                                  "return (int) 2\ncontinue\nend\ncontinue")
+        return self.beside("gdb", "-q", "-batch", "-nx", "-x", script, "-p")
+
+
+def best_of(bench, ways):
+    """The least ns of each way to have a call fail, in turns."""
+    times = {name: [] for name in ways}
+    for i in range(rounds := max(3, round(5 * bench.scale))):
+        say(f"round {i + 1} of {rounds}: {', '.join(ways)}")
+        for name, way in ways.items():
+            times[name].append(way())
+    return {name: min(values) for name, values in times.items()}
+
+
+def measure_calls(bench):
+    """A call of a library function: nobody's business, probed for somebody else, failed by us, and by what else there is."""
+    called = Called(bench, "cudaMalloc")
+    errno = f"call: {{ library: {called.library}, function: cudaMalloc, returns: -1, errno: ENOMEM }}"
+    ways = {"plain": called.plain, "other": lambda: called.under_rule("gpu-oom: true", "holder", 0),
+            "hit": lambda: called.under_rule("gpu-oom: true"), "errno": lambda: called.under_rule(errno),
+            "preload": called.preloaded}
+    if shutil.which("gdb"):
+        ways["gdb"] = called.by_gdb
+    best = best_of(bench, ways)
     bench.row("a call that has a probe and is not hit: added to a plain one", f"{best['other'] - best['plain']:.0f} ns")
     bench.row("a call that is failed", f"{best['hit']:.0f} ns")
+    bench.row("a call that is failed with an errno, by the tracing process", f"{best['errno']:.0f} ns")
     bench.row("a call that is failed by LD_PRELOAD, which needs a restart", f"{best['preload']:.1f} ns")
+    if "gdb" in best:
+        bench.row("a call that is failed by gdb", f"{best['gdb']:.0f} ns")
+
+
+def measure_operations(bench):
+    """A read() that fails with EIO: by us, and by strace; and what others pay for that."""
+    called = Called(bench, "readZero")
+    fault = "errno: { operation: read, path: /dev/zero, error: EIO }"
+    ways = {"plain": called.plain, "other": lambda: called.under_rule(fault, "holder", 0), "hit": lambda: called.under_rule(fault)}
+    if shutil.which("strace"):
+        ways["strace"] = lambda: called.beside("strace", "-f", "-o", "/dev/null", "-e", "trace=pread64", "-e",
+                                               "inject=pread64:error=EIO", "-p")
+    best = best_of(bench, ways)
+    bench.row("a read() while those of another process fail: added to a plain one", f"{best['other'] - best['plain']:.0f} ns")
+    bench.row("a read() that fails, and one that does not", f"{best['hit']:.0f} ns, {best['plain']:.0f} ns")
+    if "strace" in best:
+        bench.row("a read() that is failed by strace", f"{best['strace']:.0f} ns")
 
 
 PARTS = {"packets": measure_packets, "programs": measure_programs, "bystander": measure_bystander,
          "names": measure_names, "times": measure_load_and_stop, "stop": measure_last_fault, "percent": measure_percent,
-         "delay": measure_delay, "calls": measure_calls}
+         "delay": measure_delay, "calls": measure_calls, "operations": measure_operations}
+NEEDS = {"delay": "delay", "calls": "gpu-oom", "operations": "errno"}  # parts that some kernel cannot do, by fault
 
 
 def measure(options):
@@ -436,7 +513,7 @@ def measure(options):
         if status["rules"]:
             sys.exit("bench: rules are loaded on this machine; 'chaosbpf stop' ends them")
         for part, work in PARTS.items():
-            if part in (options.only or PARTS) and (part != "delay" or bench.can["delay"]) and (part != "calls" or bench.can["gpu-oom"]):
+            if part in (options.only or PARTS) and (part not in NEEDS or bench.can[NEEDS[part]]):
                 work(bench)
         print("RESULT " + json.dumps({"kernel": bench.kernel, "where": options.where, "rows": bench.rows}), flush=True)
     finally:

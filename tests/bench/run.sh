@@ -21,7 +21,7 @@ build_tools() {
 	mkdir -p "$results"
 	cc -std=gnu17 -O2 -Wall -Wextra -D_GNU_SOURCE "$here/traffic.c" -o "$build/traffic"
 	cc -std=gnu17 -O2 -Wall -Wextra -D_GNU_SOURCE "$here/calls.c" -o "$build/calls" -ldl
-	cc -std=gnu17 -O2 -Wall -Wextra -fPIC -shared "$here/callee.c" -o "$build/libcudart-bench.so.12"
+	cc -std=gnu17 -O2 -Wall -Wextra -fPIC -shared -D_GNU_SOURCE "$here/callee.c" -o "$build/libcudart-bench.so.12"
 	cc -std=gnu17 -O2 -Wall -Wextra -fPIC -shared -DPRELOAD "$here/callee.c" -o "$build/libpreload.so"
 	clang -target bpf -mcpu=v2 -O2 -g -Wall -Wextra ${multiarch:+-idirafter "/usr/include/$multiarch"} \
 		-c "$here/empty.bpf.c" -o "$build/empty.bpf.o"
