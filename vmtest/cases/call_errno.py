@@ -10,7 +10,7 @@ import time
 
 import chaos
 import place
-from case import alone, check, check_equal, check_took, expect, main, only_in_a_guest, part, skip, wait_until
+from case import alone, check, check_equal, check_took, expect, main, part, skip, wait_until
 from gpu import HERE
 from worker import Lost, Worker
 from zlib_calls import Zlib
@@ -73,6 +73,14 @@ def a_call_takes_time():
     check(slow.crc_timed()[2] < 900, "the third is not hit")
     check(neighbour.crc_timed()[2] < 900, "the neighbour")
     expect("late", 2, event={"function": "crc32", "delay_ms": 1000})
+
+
+@alone
+def the_c_library_itself():
+    chaos.load(chaos.rule("load", {"cgroup": "case/victim"}, {"call": {"library": "libc.so.6", "function": "getloadavg", "returns": -1,
+                                                                      "errno": "EACCES"}}, max_hits=1))
+    check_equal([victim.libc_with_errno(), victim.libc_with_errno()[1]], [[-1, "EACCES"], 0], "once")
+    check_equal(neighbour.libc_with_errno()[1], 0, "the neighbour")
 
 
 @alone
@@ -197,10 +205,9 @@ def ends_with_another_load():
 
 @alone
 def ends_with_kill_9():
-    only_in_a_guest("kills every chaosbpf process")
     for _ in range(int(os.environ.get("CASE_KILLS", "3"))):
         held(rule("late", "slow", {"delay": "90s"}))
-        for pid in place.processes("chaosbpf"):
+        for pid in chaos.own_processes():
             os.kill(pid, signal.SIGKILL)
         ends_well("kill -9")
         check_equal(slow.crc_with_errno(3), [[TRUE_CRC, 0]] * 3, "calls with nobody there")

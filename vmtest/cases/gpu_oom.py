@@ -230,13 +230,13 @@ def end_of_the_rule():
 
 @alone
 def killed_at_any_time():
-    """kill -9 of every chaosbpf process in a tight loop of calls: no hang, no death, no wrong result."""
+    """kill -9 of every process of the load in a tight loop of calls: no hang, no death, no wrong result."""
     victim = victims["all"]
     for _ in range(int(os.environ.get("CASE_KILLS", "10"))):
         one_rule(percent=50)
         victim.begin("until_told")
         time.sleep(0.3)
-        for pid in place.processes("chaosbpf"):
+        for pid in chaos.own_processes():
             try:
                 os.kill(pid, 9)
             except ProcessLookupError:

@@ -6,6 +6,8 @@ import subprocess
 import tempfile
 import time
 
+import place
+
 BINARY = os.environ.get("CHAOSBPF") or os.path.join(
     os.path.dirname(os.path.abspath(__file__)), "../../build/chaosbpf")
 
@@ -56,6 +58,21 @@ def yaml(value):
     if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._/%-]*", value):
         return value
     return json.dumps(value)
+
+
+def own_processes():
+    """Those of the present load: who serves it, and the assist. Not those of somebody else's on the same machine."""
+    state = status().all
+    found = [state[key] for key in ("owner", "reaper") if state.get(key)]
+    for pid in place.processes("chaosbpf"):
+        try:
+            with open(f"/proc/{pid}/stat") as stat:
+                parent = int(stat.read().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+        if parent in found:
+            found.append(pid)
+    return sorted(set(found))
 
 
 def rule(name, match, fault, **keys):

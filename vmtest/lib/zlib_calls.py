@@ -33,6 +33,13 @@ class Zlib:
             told.append([result, errno.errorcode.get(ctypes.get_errno(), 0)])
         return told
 
+    def libc_with_errno(self):
+        """[result, name of errno or 0] of a call of the C library itself."""
+        libc, loads = ctypes.CDLL(None, use_errno=True), (ctypes.c_double * 3)()
+        ctypes.set_errno(0)
+        result = libc.getloadavg(loads, 3)
+        return [result, errno.errorcode.get(ctypes.get_errno(), 0)]
+
     def crc_of_many(self, threads, times):
         """How often what was met, by all threads together, as "result errno"."""
         met, lock = {}, threading.Lock()
