@@ -446,10 +446,12 @@ static int unknown_fault(const char *word, struct error *err)
 	if (near)
 		error_hint(err, "did you mean '%s'?", near);
 	else
-		error_hint(err, "faults are drop, delay, jitter, distribution, refuse, reset, accept-silence, "
-				"tls-stall, duplicate, "
-				"corrupt, reorder, half-open, rate, tokens, dns, break-after, gpu-oom, call and errno, as in "
-				"delay=5s");
+		error_hint(
+			err,
+			"faults are drop, delay, jitter, distribution, refuse, reset, accept-silence, "
+			"tls-stall, duplicate, "
+			"corrupt, reorder, half-open, rate, tokens, dns, break-after, gpu-oom, call and errno, as in "
+			"delay=5s");
 	return -EINVAL;
 }
 

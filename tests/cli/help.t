@@ -105,7 +105,7 @@ Each command has its own, in two spellings:
     delay=5s          each request takes 5 s longer   jitter=500ms, distribution=normal
     drop, drop=5%     the connection goes silent, or loses 5 % of its packets
     refuse=refused    connect() fails; also timeout, unreachable, denied
-    reset             connections are reset; reset.inside=true: as far as the process is told
+    reset             connections are reset; reset.inside=true: the process alone hears
     accept-silence    connections are accepted and never answered
     tls-stall         TLS handshakes never finish
     half-open=2m      what is silent for so long is forgotten, as by a NAT
@@ -113,8 +113,8 @@ Each command has its own, in two spellings:
     break-after.chunks=12 break-after.how=stall    keys of a map, as in a rules file
     errno.operation=open errno.error=EMFILE    operations of the process fail
     gpu-oom           GPU allocations fail with out of memory
-    call.library=libz.so.1 call.function=crc32 call.returns=-1 call.errno=EIO call.delay=2s
-                      the function returns that, or takes its time
+    call.library=libz.so.1 call.function=crc32 call.returns=-1
+                      the function returns that; also call.errno=EIO, call.delay=2s
     dns=nxdomain      questions for the names of --to; also servfail, empty, timeout
 
   WHOM, all that are given must hold:
