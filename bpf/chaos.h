@@ -507,6 +507,71 @@ struct chaos_walk {
 #define CHAOS_WALKS (CHAOS_OPERATION_COUNT + 1)
 
 /*
+ * What rules ask of HTTP requests, see bpf/http.h. Each pattern is a row of bits, one for each of its characters and one
+ * behind them; all patterns together fill the bits of `CHAOS_HTTP_WORDS` words, and a byte of the request moves all of
+ * them on at once, as a shift. The parts of a request (classes) begin and end at different places: each has the mask of
+ * its own bits. The first bits belong to the reader itself.
+ */
+#define CHAOS_HTTP_WORDS 16
+#define CHAOS_HTTP_CONDITIONS 32 /* different ones of a load */
+#define CHAOS_HTTP_BODY_READ 16384 /* so much of a body is looked at */
+enum chaos_http_class {
+	CHAOS_HTTP_METHOD,
+	CHAOS_HTTP_PATH,
+	CHAOS_HTTP_HEADER, /* a whole line, its name in any case */
+	CHAOS_HTTP_MODEL,  /* the value of "model" at the top of a body of JSON */
+	CHAOS_HTTP_TEXT,   /* anywhere in the body */
+	CHAOS_HTTP_CLASS_COUNT,
+	CHAOS_HTTP_NONE = 7, /* stays empty */
+};
+
+/* Bits of word 0 that the reader asks for itself: so many characters of a name have come, and so on. */
+#define CHAOS_HTTP_LENGTH_START 0  /* "content-length:", and then for the rest of the line: */
+#define CHAOS_HTTP_LENGTH 15
+#define CHAOS_HTTP_CHUNKED_START 16 /* "transfer-encoding:" and "chunked" at the end */
+#define CHAOS_HTTP_CHUNKED 41
+#define CHAOS_HTTP_HEAD_START 42 /* the method "HEAD" */
+#define CHAOS_HTTP_HEAD 46
+#define CHAOS_HTTP_FIRST_FREE 47
+
+struct chaos_http_table {
+	__u64 step[256][CHAOS_HTTP_WORDS];  /* bits that byte c moves on from */
+	__u64 star[CHAOS_HTTP_WORDS];	    /* bits that stay, whatever comes, */
+	__u64 blank[CHAOS_HTTP_WORDS];	    /* and those that stay over a space */
+	__u64 start[CHAOS_HTTP_WORDS];	    /* first bit of each pattern */
+	__u64 accept[CHAOS_HTTP_WORDS];	    /* last bit of each */
+	__u64 class[8][CHAOS_HTTP_WORDS];   /* by enum chaos_http_class */
+	__u64 indifferent[CHAOS_WORDS][CHAOS_HTTP_CONDITIONS]; /* rules that do not ask for this condition */
+	__u64 rules[CHAOS_WORDS];	    /* rules that are about requests of HTTP */
+	__u16 condition[CHAOS_HTTP_CONDITIONS]; /* the last bit of its pattern */
+};
+
+/* Where the reader of requests stands, see bpf/http.h. */
+struct chaos_http_reader {
+	__u64 state[CHAOS_HTTP_WORDS];
+	__u64 found[CHAOS_HTTP_WORDS]; /* last bits of patterns that have been met in this request */
+	__u64 left;	   /* bytes of the body or chunk that are to come; in its head: Content-Length */
+	__u32 begun;	   /* requests */
+	__u32 body_read;   /* bytes of the body that were looked at */
+	__u8 phase;	   /* enum http_phase */
+	__u8 at;	   /* in a part of known length */
+	__u8 chunked;
+	__u8 ready;	   /* all that rules ask of the request is known, */
+	__u8 decided;	   /* and whoever asked has been told */
+	__u8 pipelined;	   /* another began before */
+	__u8 string;	   /* JSON: enum http_string, */
+	__u8 escaped;	   /* behind a backslash of it, */
+	__u8 key;	   /* 1: the next string is a key of the outermost object, */
+	__u8 key_at;	   /* so many characters of "model" have come; 0xff: another key, */
+	__u8 value;	   /* 1: what comes is the value of "model" */
+	__u8 over;	   /* nothing of it is asked for any more */
+	__u8 begin, feed, text, end; /* classes, of the present byte, */
+	__u8 byte;	   /* which is this one */
+	__u8 pad[3];
+	__u32 depth;
+};
+
+/*
  * Patterns of `process` that hold a `*` are matched all at once, bit-parallel: each has CHAOS_PATTERN_STATES bits in
  * a lane of its own, four lanes to a word. See comm_patterns() in bpf/match.h.
  */
@@ -748,6 +813,9 @@ struct chaos_knobs {
 	__u32 below_root;		    /* the set of rules for every file there is */
 	__u32 assisted;			    /* the set of rules that the assist serves */
 	__u32 caller_comm;		    /* 1: some rule for calls names a process */
+	__u32 http;			    /* 1: some rule is about requests of HTTP, */
+	__u32 http_words;		    /* and so many words of their patterns are in use */
+	__u32 http_wants;		    /* set of enum http_wants: what of a body is asked for */
 	__u32 never;			    /* 0: what depends on it is in the program and never run, see own_stack() */
 	__u32 registers;		    /* 1: a program on a function may write registers; 0: the assist does it */
 	__u32 assist;			    /* 1: there is a rule that the assist serves */
@@ -766,6 +834,7 @@ _Static_assert(sizeof(struct chaos_return) == 80, "chaos_return");
 _Static_assert(sizeof(struct chaos_verdict) == 80, "chaos_verdict");
 _Static_assert(CHAOS_NETWORK_FAULT_COUNT <= 16, "chaos_verdict.decided");
 _Static_assert(sizeof(struct chaos_sock) == 216, "chaos_sock");
+_Static_assert(sizeof(struct chaos_http_reader) == 296, "chaos_http_reader");
 _Static_assert(sizeof(struct chaos_flow_key) == 32, "chaos_flow_key");
 _Static_assert(sizeof(struct chaos_name_key) == 260, "chaos_name_key");
 _Static_assert(sizeof(struct chaos_learned_key) == 20, "chaos_learned_key");

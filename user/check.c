@@ -93,6 +93,10 @@ int rule_possible(const struct load *load, size_t index, struct error *err)
 	}
 	if (rule->fault.faults & CHAOS_CALLS)
 		return call_possible(load, rule, err);
+	if (rule->match.http.given)
+		return error_set(
+			err, -EOPNOTSUPP, EXIT_CANNOT,
+			"requests of HTTP are not told apart yet: a rule with 'http' can be checked, not loaded");
 	if (rule->fault.reset_inside && hooks_possible(load, "'inside' of reset", OPERATIONS_INSIDE, err))
 		return -EOPNOTSUPP;
 	if (rule_device_needs(rule) & (CHAOS_DEVICE_FQ | CHAOS_DEVICE_IFB) && !f->has[FEATURE_FQ]) {

@@ -233,6 +233,8 @@ static void say_ends(struct sentence *s, const struct match *match, bool respons
 
 static void say_protocol(struct sentence *s, const struct match *match)
 {
+	if (match->http.given)
+		return; /* it goes without saying */
 	if (match->protocols == 1U << CHAOS_TCP)
 		say(s, "TCP ");
 	else if (match->protocols == 1U << CHAOS_UDP)
@@ -289,7 +291,10 @@ static void say_only_delay(struct sentence *s, const struct rule *rule)
 		say_delay(s, &rule->fault);
 		return;
 	}
-	say(s, response ? "responses" : "requests");
+	if (rule->match.http.given)
+		say_http(s, &rule->match.http);
+	else
+		say(s, response ? "responses" : "requests");
 	say_ends(s, &rule->match, response);
 	if (delay_holds_answers(&rule->match)) {
 		say(s, " get their answers ");
@@ -459,7 +464,12 @@ static void say_connections(struct sentence *s, const struct rule *rule)
 	size_t count = (size_t)__builtin_popcount(rule->fault.faults), said = 0;
 
 	say_protocol(s, &rule->match);
-	say(s, "connections");
+	if (rule->match.http.given) {
+		say(s, "connections of ");
+		say_http(s, &rule->match.http);
+	} else {
+		say(s, "connections");
+	}
 	say_ends(s, &rule->match, false);
 	for (size_t i = 0; i < orders; i++) {
 		if (!HAS(rule, order[i]))

@@ -24,6 +24,9 @@ void say_duration(struct sentence *s, uint64_t ns);
 /* user/explain.c: "processes named 'python3' in cgroup rag.service" */
 void say_whom(struct sentence *s, const struct match *match);
 
+/* user/explain_http.c: "HTTP requests (POST /v1/chat/completions, model qwen-*)" */
+void say_http(struct sentence *s, const struct http_match *http);
+
 /* user/explain_call.c: "GPU allocations of ... fail with out of memory" */
 void say_call(struct sentence *s, const struct rule *rule);
 

@@ -79,6 +79,24 @@ struct endpoint {
 /* Sets of 1 << enum chaos_protocol. */
 #define RULES_ANY_PROTOCOL ((1 << CHAOS_TCP) | (1 << CHAOS_UDP))
 
+/* Which requests of HTTP; patterns may hold `*`. */
+#define RULES_MAX_PATTERN 255 /* characters */
+#define RULES_MAX_METHOD 16
+struct http_header {
+	char *name;		   /* lower case */
+	struct mark mark;
+	struct text value;
+};
+
+struct http_match {
+	struct mark mark;
+	bool given;
+	struct text path, method, model;
+	struct text body_contains; /* as it is */
+	struct http_header *headers;
+	size_t headers_count;
+};
+
 struct match {
 	struct mark mark;
 	struct endpoint endpoint;  /* a copy of the named one, narrowed by hosts and ports of the rule */
@@ -93,6 +111,7 @@ struct match {
 	unsigned int protocols;	   /* set of 1 << enum chaos_protocol */
 	enum chaos_side side;	   /* CHAOS_SIDE_CLIENT unless written */
 	unsigned int directions;   /* enum chaos_direction, a set */
+	struct http_match http;	   /* `http`: decided for each request */
 	bool everything;	   /* `everything: true` */
 	bool include_ssh;
 	bool resolver;		   /* `dns`: questions that the machine's resolver sends count, too */

@@ -252,7 +252,7 @@ int key_errno(struct parser *p, const struct node *node, void *target)
 
 /* Keys of `match` that are about connections. */
 static const char *const network_keys[] = { "endpoint",  "hosts",       "ports",    "protocol", "side",
-					    "direction", "include-ssh", "resolver", NULL };
+					    "direction", "include-ssh", "resolver", "http",     NULL };
 
 /* `per` of such a rule is `call`, whatever the defaults of the file say. */
 static int check_per_call(struct parser *p, const struct node *node, struct rule *rule, const char *fault)

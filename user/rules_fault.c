@@ -756,6 +756,8 @@ int fault_check(struct parser *p, const struct node *node, struct rule *rule)
 	struct fault *fault = &rule->fault;
 	int err = call_check(p, node, rule);
 
+	if (!err)
+		err = http_check(p, node, rule);
 	if (!err && HAS(fault, CHAOS_REFUSE))
 		err = check_refuse(p, node, rule);
 	if (!err && HAS(fault, CHAOS_DELAY))

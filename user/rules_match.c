@@ -263,6 +263,7 @@ const struct key match_keys[] = {
 	{ "user", key_user, offsetof(struct match, user) },
 	{ "side", key_side, offsetof(struct match, side) },
 	{ "direction", key_direction, offsetof(struct match, directions) },
+	{ "http", key_http, offsetof(struct match, http) },
 	{ "everything", key_bool, offsetof(struct match, everything) },
 	{ "include-ssh", key_bool, offsetof(struct match, include_ssh) },
 	{ "resolver", key_bool, offsetof(struct match, resolver) },
@@ -359,4 +360,5 @@ void match_free(struct match *match)
 	free(match->unit.text);
 	free(match->process.text);
 	free(match->user.text);
+	http_free(&match->http);
 }

@@ -133,6 +133,13 @@ int key_match(struct parser *p, const struct node *node, void *match);
 int key_protocol(struct parser *p, const struct node *node, void *protocols);
 void match_free(struct match *match);
 int key_fault(struct parser *p, const struct node *node, void *fault);
+
+/* user/rules_http.c */
+
+int key_http(struct parser *p, const struct node *node, void *http_match);
+int http_check(struct parser *p, const struct node *node, struct rule *rule); /* as fault_check() */
+void http_free(struct http_match *http);
+
 /* user/rules_call.c */
 
 int key_gpu_oom(struct parser *p, const struct node *node, void *fault);

@@ -762,6 +762,8 @@ int tables_make(const struct rules *rules, const struct target *targets, bool ob
 		ret = make_hosts(t, rules, err);
 	if (!ret)
 		ret = tables_make_names(t, rules, err);
+	if (!ret)
+		ret = tables_make_http(t, rules, err);
 out:
 	if (ret) {
 		tables_free(t);
@@ -789,6 +791,7 @@ void tables_free(struct tables *t)
 	free(t->resolved);
 	free(t->name_sets);
 	free(t->parts);
+	free(t->http);
 	free(t->spread);
 	free(t);
 }

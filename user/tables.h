@@ -86,6 +86,8 @@ struct tables {
 	size_t parts_count;
 	unsigned int operations; /* of all rules for errno, a set of 1 << enum chaos_operation */
 
+	struct chaos_http_table *http; /* NULL: no rule is about requests */
+
 	struct chaos_patterns patterns;
 	uint32_t pattern_sets[CHAOS_MAX_PATTERNS];
 	size_t patterns_count;

@@ -13,6 +13,7 @@ int tables_set_number(struct tables *t, const struct chaos_vector *v, uint32_t *
 bool tables_is_resolver(const struct tables *t, const char *comm);
 
 int tables_make_paths(struct tables *t, const struct rules *rules);
+int tables_make_http(struct tables *t, const struct rules *rules, struct error *err);
 int tables_make_names(struct tables *t, const struct rules *rules, struct error *err);
 
 /* The set that a connection's name leads to: the longest pattern that fits; without a name, what its address was. */

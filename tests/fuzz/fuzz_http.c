@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Any bytes as what a connection sends, in any segments: the reader of bpf/http.h stays within its bounds, and finds the
+ * same whatever the segments are. The first byte says where they are cut.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/fuzz/require.h"
+#include "tests/http_reader.h"
+#include "user/rules.h"
+
+static const char rules_text[] =
+	"version: 1\ndefaults: { duration: 1m }\nrules:\n"
+	"- { name: a, fault: { drop: true }, match: { ports: 1, http: { path: \"/v1/*\", method: POST } } }\n"
+	"- { name: b, fault: { drop: true }, match: { ports: 1, http: { model: \"qwen-*\", header: { x-a: \"1*\" } } } }\n"
+	"- { name: c, fault: { drop: true }, match: { ports: 1, http: { body-contains: aab } } }\n";
+
+static struct tables *tables_of_rules(void)
+{
+	static struct tables *tables;
+	static struct target targets[3];
+	struct error err = { 0 };
+	struct rules *rules;
+
+	if (tables)
+		return tables;
+	REQUIRE(rules_parse("r", rules_text, strlen(rules_text), NULL, &rules, &err) == 0);
+	REQUIRE(tables_make(rules, targets, false, &tables, &err) == 0);
+	rules_free(rules);
+	return tables;
+}
+
+static void require_reader(const struct chaos_http_reader *r)
+{
+	REQUIRE(r->phase <= HTTP_FOREIGN);
+	REQUIRE(r->body_read <= CHAOS_HTTP_BODY_READ);
+	REQUIRE(r->left <= 16 * HTTP_MAX_LENGTH);
+	REQUIRE(!r->ready || r->decided);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	const struct tables *t = tables_of_rules();
+	struct chaos_http_reader whole = { 0 }, cut = { 0 };
+	size_t step, at = 1;
+
+	if (!size)
+		return 0;
+	step = 1 + data[0] % 64;
+	http_segment(&whole, t, data + 1, size - 1);
+	require_reader(&whole);
+	for (; at < size; at += step) {
+		http_segment(&cut, t, data + at, size - at < step ? size - at : step);
+		require_reader(&cut);
+	}
+	REQUIRE(whole.phase == cut.phase && whole.begun == cut.begun && whole.pipelined == cut.pipelined);
+	REQUIRE(whole.phase == HTTP_FOREIGN || (whole.left == cut.left && whole.ready == cut.ready));
+	REQUIRE(http_conditions(&whole, t->http) == http_conditions(&cut, t->http));
+	return 0;
+}
