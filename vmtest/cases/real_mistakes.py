@@ -32,7 +32,7 @@ KEYS = {
 }
 FOUND = {
     "wrong-exception": (SILENT, "during: ask.success"),
-    "long-timeout": (SILENT, "during: ask.success"),
+    "long-timeout": (SILENT, "during: ask.p90"),  # answered at last, once the silence is over
     "lazy-breaker": (SILENT, "during: ask.p90"),
     "retries": (SILENT, "during: ask.p90"),
     "cut-stream": (CUT, "during: ask.success"),
