@@ -55,7 +55,9 @@ static bool is_ours(int link)
 	if (prog < 0)
 		return false;
 	len = sizeof(prog_info);
-	ours = bpf_prog_get_info_by_fd(prog, &prog_info, &len) == 0 && strncmp(prog_info.name, "chaos_", 6) == 0;
+	/* Observers touch no traffic, may be somebody else's, and go with their process. */
+	ours = bpf_prog_get_info_by_fd(prog, &prog_info, &len) == 0 && strncmp(prog_info.name, "chaos_", 6) == 0 &&
+	       strncmp(prog_info.name, "chaos_obs", 9) != 0;
 	close(prog);
 	return ours;
 }
