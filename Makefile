@@ -46,8 +46,8 @@ msg = @printf '  %-8s %s\n' "$(1)" "$(2)";
 endif
 
 PACKAGES := libbpf smartcols libmnl yaml-0.1 jansson sqlite3
-# Loaded when it is needed (user/curl_library.h): its headers are all that is built with.
-LOADED_PACKAGES := libcurl
+# Loaded when they are needed (user/curl_library.h, user/microhttpd_library.h): built with are their headers alone.
+LOADED_PACKAGES := libcurl libmicrohttpd
 WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wno-missing-field-initializers
 PACKAGE_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PACKAGES) $(LOADED_PACKAGES) 2>/dev/null)
 PACKAGE_LIBS := $(shell $(PKG_CONFIG) --libs $(PACKAGES) 2>/dev/null)
@@ -62,8 +62,9 @@ BPF_ARCH := $(shell uname -m | sed 's/x86_64/x86/; s/aarch64/arm64/')
 BPF_CFLAGS := -target bpf -mcpu=v2 -O2 -g -Wall -Wextra -D__TARGET_ARCH_$(BPF_ARCH) -I. -I$(BUILD) \
 	$(if $(MULTIARCH),-idirafter /usr/include/$(MULTIARCH))
 
-BPF_OBJECTS := $(patsubst bpf/%.c,$(BUILD)/bpf/%.o,$(wildcard bpf/*.bpf.c))
-SKELETON := $(BUILD)/chaos.skel.h
+# What measures is an object of its own: it is loaded without the faults, and they without it.
+BPF_OBJECTS := $(patsubst bpf/%.c,$(BUILD)/bpf/%.o,$(filter-out bpf/observe.bpf.c,$(wildcard bpf/*.bpf.c)))
+SKELETONS := $(BUILD)/chaos.skel.h $(BUILD)/observe.skel.h
 OBJECTS := $(patsubst user/%.c,$(BUILD)/user/%.o,$(wildcard user/*.c))
 LIBRARY_OBJECTS := $(filter-out $(BUILD)/user/main.o,$(OBJECTS))
 PROGRAM := $(BUILD)/chaosbpf
@@ -97,6 +98,7 @@ DEBIAN_jansson := libjansson-dev
 DEBIAN_sqlite3 := libsqlite3-dev
 # Any of its three is fine; this one's licence goes with the GPL.
 DEBIAN_libcurl := libcurl4-gnutls-dev
+DEBIAN_libmicrohttpd := libmicrohttpd-dev
 DEBIAN_criterion := libcriterion-dev
 
 require = $(if $(shell $(PKG_CONFIG) --exists $(1) $(2) 2>/dev/null && echo yes),,\
@@ -108,7 +110,8 @@ libraries:
 	@$(call require_tool,$(PKG_CONFIG),pkg-config) $(call require_tool,$(CLANG),clang) \
 	$(call require_tool,$(or $(BPFTOOL),bpftool),bpftool (linux-tools-generic on Ubuntu)) \
 	$(call require,libbpf,'libbpf >= 1.3') $(call require,smartcols) $(call require,libmnl) $(call require,yaml-0.1) \
-	$(call require,jansson) $(call require,sqlite3) $(call require,libcurl) :
+	$(call require,jansson) $(call require,sqlite3) $(call require,libcurl) \
+	$(call require,libmicrohttpd) :
 
 # ---- the BPF side: every file an object, linked into one, the skeleton made from that
 
@@ -119,12 +122,15 @@ $(BUILD)/bpf/%.o: bpf/%.c | libraries
 $(BUILD)/chaos.bpf.o: $(BPF_OBJECTS)
 	$(call msg,LINK,$@)$(BPFTOOL) gen object $@ $(BPF_OBJECTS)
 
-$(SKELETON): $(BUILD)/chaos.bpf.o
+$(BUILD)/chaos.skel.h: $(BUILD)/chaos.bpf.o
 	$(call msg,SKEL,$@)$(BPFTOOL) gen skeleton $< name chaos > $@
+
+$(BUILD)/observe.skel.h: $(BUILD)/bpf/observe.bpf.o
+	$(call msg,SKEL,$@)$(BPFTOOL) gen skeleton $< name observe_bpf > $@
 
 # ---- the user side
 
-$(BUILD)/user/%.o: user/%.c | $(SKELETON) libraries
+$(BUILD)/user/%.o: user/%.c | $(SKELETONS) libraries
 	@mkdir -p $(@D)
 	$(call msg,CC,$<)$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
 
@@ -144,7 +150,7 @@ $(BUILD)/tests/bpf/%.bpf.o: tests/bpf/%.bpf.c | libraries
 $(BUILD)/tests/bpf/%.skel.h: $(BUILD)/tests/bpf/%.bpf.o
 	$(call msg,SKEL,$@)$(BPFTOOL) gen skeleton $< name $* > $@
 
-$(BUILD)/tests/%.o: tests/%.c | $(SKELETON) $(TEST_SKELETONS) libraries
+$(BUILD)/tests/%.o: tests/%.c | $(SKELETONS) $(TEST_SKELETONS) libraries
 	@$(call require,criterion) mkdir -p $(@D)
 	$(call msg,CC,$<)$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
 

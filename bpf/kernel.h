@@ -33,8 +33,6 @@
 
 #define always __attribute__((always_inline)) inline
 
-struct sock;
-
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 typedef struct {
@@ -114,6 +112,7 @@ struct sock_common {
 
 struct sock {
 	struct sock_common __sk_common;
+	int sk_err;
 };
 
 struct socket {

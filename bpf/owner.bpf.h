@@ -3,39 +3,14 @@
 #ifndef OWNER_BPF_H
 #define OWNER_BPF_H
 
+#include "bpf/comm.bpf.h"
 #include "bpf/core.bpf.h"
-
-/*
- * The name of the process, not of the thread: run-times name their threads at will, people look at `ps`. Not every
- * kernel offers the current task to cgroup hooks.
- */
-static always bool leader_comm(char *comm)
-{
-	struct task_struct *task = (void *)bpf_get_current_task();
-	struct task_struct *leader = NULL;
-
-	bpf_probe_read_kernel(&leader, sizeof(leader), __builtin_preserve_access_index(&task->group_leader));
-	return bpf_probe_read_kernel(comm, CHAOS_COMM_LEN, __builtin_preserve_access_index(&leader->comm)) == 0;
-}
 
 static always void current_comm(char *comm)
 {
 	if (knobs.leader_comm && leader_comm(comm))
 		return;
 	bpf_get_current_comm(comm, CHAOS_COMM_LEN);
-}
-
-/* Bytes behind the first NUL are whatever was there: names are compared whole, so clear them. */
-static always void trim_comm(char *comm)
-{
-	bool ended = false;
-
-	for (int i = 0; i < CHAOS_COMM_LEN; i++) {
-		if (!comm[i] || i == CHAOS_COMM_LEN - 1)
-			ended = true;
-		if (ended)
-			comm[i] = 0;
-	}
 }
 
 /* Fills in everything but the namespace. Only where `current` is the owner. */

@@ -48,19 +48,15 @@ static always void add_mark(struct __sk_buff *skb, __u32 todo)
 /* The flow as the socket has it: before NAT, and the same whatever packet comes along. */
 static always void flow_of_sock(struct flow *f, struct bpf_sock *sk)
 {
+	peer_of_sock(f->peer, sk);
 	if (sk->family == AF_INET6) {
-		__u32 *peer = (__u32 *)f->peer, *local = (__u32 *)f->local;
+		__u32 *local = (__u32 *)f->local;
 
-		peer[0] = sk->dst_ip6[0];
-		peer[1] = sk->dst_ip6[1];
-		peer[2] = sk->dst_ip6[2];
-		peer[3] = sk->dst_ip6[3];
 		local[0] = sk->src_ip6[0];
 		local[1] = sk->src_ip6[1];
 		local[2] = sk->src_ip6[2];
 		local[3] = sk->src_ip6[3];
 	} else {
-		map_ipv4(f->peer, sk->dst_ip4);
 		map_ipv4(f->local, sk->src_ip4);
 	}
 	f->peer_port = bpf_ntohs(sk->dst_port);

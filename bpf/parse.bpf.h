@@ -22,6 +22,23 @@ static always void map_ipv4(__u8 *to, __u32 address)
 	word[3] = address;
 }
 
+/* The other end, as the socket has it. The barriers keep clang from one load of either field by a computed address. */
+static always void peer_of_sock(__u8 *to, struct bpf_sock *sk)
+{
+	__u32 *word = (__u32 *)to;
+
+	if (sk->family == AF_INET6) {
+		word[0] = sk->dst_ip6[0];
+		word[1] = sk->dst_ip6[1];
+		word[2] = sk->dst_ip6[2];
+		word[3] = sk->dst_ip6[3];
+		asm volatile("" ::: "memory");
+	} else {
+		map_ipv4(to, sk->dst_ip4);
+		asm volatile("" ::: "memory");
+	}
+}
+
 /* An IP packet's transport header, from skb->data of a cgroup hook or from the network header of a tc hook. */
 struct packet {
 	__u8 source[16];

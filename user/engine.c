@@ -14,6 +14,7 @@
 #include <bpf/libbpf.h>
 
 #include "bpf/match.h"
+#include "user/attach.h"
 #include "user/finished.h"
 #include "user/vector.h"
 #include "user/operation.h"
@@ -190,15 +191,6 @@ static void size_maps(struct chaos *skel, const struct tables *t, const struct s
 		set_size(skel->maps.chaos_flows, 1);
 }
 
-/* bpf_get_current_task() in a hook of sockets: not on every kernel. */
-static bool can_read_leader(void)
-{
-	return libbpf_probe_bpf_helper(BPF_PROG_TYPE_CGROUP_SOCK_ADDR, BPF_FUNC_get_current_task, NULL) == 1 &&
-	       libbpf_probe_bpf_helper(BPF_PROG_TYPE_CGROUP_SOCK_ADDR, BPF_FUNC_probe_read_kernel, NULL) == 1 &&
-	       libbpf_probe_bpf_helper(BPF_PROG_TYPE_CGROUP_SOCK, BPF_FUNC_get_current_task, NULL) == 1 &&
-	       libbpf_probe_bpf_helper(BPF_PROG_TYPE_CGROUP_SOCK, BPF_FUNC_probe_read_kernel, NULL) == 1;
-}
-
 /* ---- filling maps ---------------------------------------------------------------------------------------------- */
 
 static int put(const struct bpf_map *map, const void *key, const void *value)
@@ -313,18 +305,6 @@ static int reuse(struct bpf_map *map, int fd)
 	return fd >= 0 ? bpf_map__reuse_fd(map, fd) : 0;
 }
 
-static int explain_load(int code, struct error *err)
-{
-	error_set(err, code, code == -EPERM ? EXIT_CANNOT : EXIT_FAILED, "cannot load the BPF programs: %s",
-		  strerror(-code));
-	if (code == -EPERM)
-		error_hint(err,
-			   "needs root (CAP_BPF, CAP_NET_ADMIN, CAP_SYS_ADMIN) and a kernel that is not locked down");
-	else
-		error_hint(err, "with --verbose the kernel's own words are shown");
-	return code;
-}
-
 /* Halvings until one of `count` + 1 places is left. */
 static uint32_t search_steps(size_t count)
 {
@@ -351,7 +331,7 @@ int engine_open(const struct tables *tables, const struct schedule *schedule, co
 	memset(engine, 0, sizeof(*engine));
 	engine->egress_fd = engine->ingress_fd = engine->ifb_fd = engine->pick_fd = -1;
 	if (!skel)
-		return explain_load(-errno, err);
+		return attach_explain_load(-errno, err);
 	engine->skel = skel;
 	engine->generation = generation;
 	knobs.generation = generation;
@@ -360,7 +340,7 @@ int engine_open(const struct tables *tables, const struct schedule *schedule, co
 	knobs.ifb_redirect = features->ifb_redirect;
 	knobs.set_tstamp = knobs.paces_arriving &&
 			   libbpf_probe_bpf_helper(BPF_PROG_TYPE_SCHED_CLS, BPF_FUNC_skb_set_tstamp, NULL) == 1;
-	knobs.leader_comm = can_read_leader();
+	knobs.leader_comm = feature_leader_comm();
 	knobs.registers = features->has[FEATURE_PROBE_REGISTERS];
 	if (!knobs.registers) {
 		knobs.assist = 1;
@@ -376,7 +356,7 @@ int engine_open(const struct tables *tables, const struct schedule *schedule, co
 	ret = ret ?: reuse(skel->maps.chaos_sock, sock_fd);
 	ret = ret ?: chaos__load(skel);
 	if (ret) {
-		explain_load(ret, err);
+		attach_explain_load(ret, err);
 		goto out;
 	}
 	ret = fill_maps(skel, tables, schedule);
@@ -396,33 +376,6 @@ out:
 	return ret;
 }
 
-static bool attaches_to_cgroup(const struct bpf_program *prog)
-{
-	enum bpf_prog_type type = bpf_program__type(prog);
-
-	return type == BPF_PROG_TYPE_CGROUP_SKB || type == BPF_PROG_TYPE_CGROUP_SOCK ||
-	       type == BPF_PROG_TYPE_CGROUP_SOCK_ADDR;
-}
-
-static int attach(struct engine *engine, struct bpf_program *prog, int cgroup, struct error *err)
-{
-	struct bpf_link *link;
-
-	link = attaches_to_cgroup(prog) ? bpf_program__attach_cgroup(prog, cgroup) : bpf_program__attach(prog);
-	if (!link) {
-		int code = -errno;
-
-		error_set(err, code, code == -EPERM ? EXIT_CANNOT : EXIT_FAILED, "cannot attach %s: %s",
-			  bpf_program__name(prog), strerror(-code));
-		if (code == -EPERM && attaches_to_cgroup(prog))
-			error_hint(err, "another program holds the root cgroup for itself (attached without "
-					"BPF_F_ALLOW_MULTI): `bpftool cgroup show` names it");
-		return code;
-	}
-	engine->links[engine->links_count++] = link;
-	return 0;
-}
-
 /* Devices and functions: user/device.c and user/probe.c know them. */
 static bool has_place_of_its_own(const struct bpf_program *prog)
 {
@@ -433,15 +386,19 @@ int engine_attach(struct engine *engine, const char *cgroup2_mount, struct error
 {
 	int cgroup = open(cgroup2_mount, O_RDONLY | O_DIRECTORY | O_CLOEXEC), ret = 0;
 	struct bpf_program *prog;
+	struct bpf_link *link;
 
 	if (cgroup < 0)
 		return error_set(err, -errno, EXIT_FAILED, "cannot open %s: %s", cgroup2_mount, strerror(errno));
 	bpf_object__for_each_program (prog, engine->skel->obj) {
 		if (!bpf_program__autoload(prog) || has_place_of_its_own(prog))
 			continue;
-		ret = attach(engine, prog, cgroup, err);
-		if (ret)
+		link = attach_program(prog, cgroup, err);
+		if (!link) {
+			ret = -errno;
 			break;
+		}
+		engine->links[engine->links_count++] = link;
 	}
 	close(cgroup);
 	return ret;

@@ -24,18 +24,21 @@
 	_Static_assert(sizeof(name) / sizeof(name[0]) == FEATURE_COUNT, #name " must have every feature")
 
 TABLE(feature_names, "bpf", "btf", "cgroup2", "ringbuf", "fork-hook", "set-retval", "tcx", "fq", "accept-hook", "probe",
-      "probe-cookie", "probe-multi", "probe-registers", "write-user", "signal", "pidfd-getfd", "ifb", "fmod-ret");
+      "probe-cookie", "probe-multi", "probe-registers", "write-user", "signal", "pidfd-getfd", "ifb", "fmod-ret",
+      "socket-error");
 TABLE(feature_uses, "everything", "everything", "everything", "events, and news of namespaces that appear later",
       "children of a named pid, cgroups made later", "refuse with any errno", "drop and reset at devices", "delay",
       "the owner of an accepted connection", "gpu-oom and call", "which function a probe is on",
       "many probes in one link", "gpu-oom and call without a tracing process", "what cudaMemGetInfo says with 'above'",
-      "gpu-oom and call with one", "connections older than the load", "rate and tokens of what arrives", "errno");
+      "gpu-oom and call with one", "connections older than the load", "rate and tokens of what arrives", "errno",
+      "observe: why connections fail");
 TABLE(feature_fallbacks, NULL, NULL, NULL, NULL, "rules with pid or cgroup see only what exists at load",
       "a rewritten destination: TCP only, and a timeout takes 3 s", "clsact filters", "delay is refused",
       "accepted connections belong to whoever opened the listener", "gpu-oom and call are refused",
       "functions are told apart by their place in a page", "a link for each", "the process is traced (ptrace)",
       "cudaMemGetInfo tells the truth", "gpu-oom and call need probe-registers",
-      "old connections are known by cgroup and user only", "rate and tokens slow what leaves only", "errno is refused");
+      "old connections are known by cgroup and user only", "rate and tokens slow what leaves only", "errno is refused",
+      "it is concluded from the packets that came");
 
 struct probe_result {
 	bool ok;
@@ -172,6 +175,13 @@ static struct probe_result probe_probe(void)
 static struct probe_result probe_helper(enum bpf_func_id helper)
 {
 	bool has = libbpf_probe_bpf_helper(BPF_PROG_TYPE_KPROBE, helper, NULL) == 1;
+
+	return (struct probe_result){ .ok = has, .error = EOPNOTSUPP };
+}
+
+static struct probe_result probe_socket_error(void)
+{
+	bool has = libbpf_probe_bpf_helper(BPF_PROG_TYPE_SOCK_OPS, BPF_FUNC_skc_to_tcp_sock, NULL) == 1;
 
 	return (struct probe_result){ .ok = has, .error = EOPNOTSUPP };
 }
@@ -316,6 +326,7 @@ void features_probe(struct features *f)
 	set(f, FEATURE_WRITE_USER, probe_write_user());
 	set(f, FEATURE_SIGNAL, probe_helper(BPF_FUNC_send_signal_thread));
 	set(f, FEATURE_FMOD_RET, probe_fmod_ret());
+	set(f, FEATURE_SOCKET_ERROR, probe_socket_error());
 	set(f, FEATURE_FQ, result_of_call(qdisc_probe_fq()));
 }
 
@@ -331,4 +342,12 @@ void features_probe_ifb(struct features *f)
 		snprintf(f->why_not[FEATURE_IFB], sizeof(f->why_not[0]), "it has no ifb, or no act_mirred");
 	else if (ret == -EOPNOTSUPP)
 		snprintf(f->why_not[FEATURE_IFB], sizeof(f->why_not[0]), "packets do not come back from it");
+}
+
+bool feature_leader_comm(void)
+{
+	return libbpf_probe_bpf_helper(BPF_PROG_TYPE_CGROUP_SOCK_ADDR, BPF_FUNC_get_current_task, NULL) == 1 &&
+	       libbpf_probe_bpf_helper(BPF_PROG_TYPE_CGROUP_SOCK_ADDR, BPF_FUNC_probe_read_kernel, NULL) == 1 &&
+	       libbpf_probe_bpf_helper(BPF_PROG_TYPE_CGROUP_SOCK, BPF_FUNC_get_current_task, NULL) == 1 &&
+	       libbpf_probe_bpf_helper(BPF_PROG_TYPE_CGROUP_SOCK, BPF_FUNC_probe_read_kernel, NULL) == 1;
 }

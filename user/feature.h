@@ -27,6 +27,7 @@ enum feature {
 	FEATURE_PIDFD_GETFD,     /* connections older than the load */
 	FEATURE_IFB,             /* rate and tokens of what arrives; see features_probe_ifb() */
 	FEATURE_FMOD_RET,        /* programs that give a function of the kernel its result: errno */
+	FEATURE_SOCKET_ERROR,    /* hooks of connections may read the socket itself: why one failed */
 	FEATURE_COUNT,
 };
 
@@ -50,5 +51,8 @@ void features_probe(struct features *features);
 
 /* Probes the ifb, for those who ask: it takes a device, and a packet that goes through it. */
 void features_probe_ifb(struct features *features);
+
+/* Can hooks of sockets read the name of the thread group's leader (bpf_get_current_task())? */
+bool feature_leader_comm(void);
 
 #endif

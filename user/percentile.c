@@ -17,15 +17,17 @@ void percentile_sort(double *values, size_t count)
 		qsort(values, count, sizeof(*values), compare);
 }
 
-double percentile(const double *sorted, size_t count, double percent)
+uint64_t percentile_rank(uint64_t count, double percent)
 {
-	size_t rank;
-
-	if (!count)
-		return NAN;
 	/* A hair less, since 0.99 * 100 may come out above 99. */
-	rank = (size_t)ceil(percent / 100 * (double)count - 1e-9);
+	uint64_t rank = (uint64_t)ceil(percent / 100 * (double)count - 1e-9);
+
 	if (rank < 1)
 		rank = 1;
-	return sorted[(rank < count ? rank : count) - 1];
+	return rank < count ? rank : count;
+}
+
+double percentile(const double *sorted, size_t count, double percent)
+{
+	return count ? sorted[percentile_rank(count, percent) - 1] : NAN;
 }

@@ -26,15 +26,15 @@ struct candidate {
 	uint64_t inode;
 	const struct process *process;
 	int fd;             /* in that process */
-	unsigned int named; /* rules that could hit the process */
+	unsigned int named; /* how much it is asked for */
 	bool stream, listening, connected;
 	uint16_t port;
 	uint64_t netns;
 };
 
 struct seeder {
-	int map_fd;
-	const struct tables *tables;
+	int netns_fd; /* a map of sockets' storage, for the cookies of namespaces; -1: nobody wants them */
+	const struct seed *seed;
 	const struct process_list *processes;
 	struct candidate *list;
 	size_t count, room;
@@ -48,18 +48,6 @@ struct seeder {
 	} spaces[256];
 	size_t spaces_count;
 };
-
-/* How many rules could hit a socket of this process. */
-static unsigned int rules_naming(const struct tables *t, const struct process *p)
-{
-	struct chaos_vector rules;
-	unsigned int count = 0;
-
-	tables_process_rules(t, p, &rules);
-	for (int w = 0; w < CHAOS_WORDS; w++)
-		count += __builtin_popcountll(rules.word[w]);
-	return count;
-}
 
 static int add(struct seeder *s, const struct candidate *c)
 {
@@ -79,7 +67,7 @@ static int add(struct seeder *s, const struct candidate *c)
 /* All sockets that a process holds, as /proc shows them: "socket:[12345]". */
 static int scan_process(struct seeder *s, const struct process *p)
 {
-	struct candidate c = { .process = p, .named = rules_naming(s->tables, p) };
+	struct candidate c = { .process = p, .named = s->seed->named(p, s->seed->arg) };
 	struct dirent *entry;
 	char path[64], link[64];
 	int ret = 0;
@@ -105,7 +93,7 @@ static int scan_process(struct seeder *s, const struct process *p)
 	return ret;
 }
 
-/* One entry a socket: the process that most rules name, among equals the one with the lowest pid. */
+/* One entry a socket: the process that is asked for most, among equals the one with the lowest pid. */
 static int by_socket(const void *a, const void *b)
 {
 	const struct candidate *x = a, *y = b;
@@ -209,7 +197,7 @@ static void look_up_netns(struct seeder *s, struct candidate *c, int fd)
 		}
 	}
 	netns.inode = c->netns;
-	cookie = netns_cookie(&netns, s->map_fd);
+	cookie = s->netns_fd < 0 ? 0 : netns_cookie(&netns, s->netns_fd);
 	close(netns.fd);
 	if (s->spaces_count < sizeof(s->spaces) / sizeof(s->spaces[0])) {
 		s->spaces[s->spaces_count].inode = c->netns;
@@ -377,30 +365,8 @@ static bool find_session(const struct seeder *s, char *client, unsigned int *por
 	return false;
 }
 
-static int write_owner(const struct seeder *s, const struct candidate *c, int fd, bool spared)
-{
-	struct chaos_sock state = { 0 };
-
-	if (bpf_map_lookup_elem(s->map_fd, &fd, &state) == 0 && state.known) {
-		if (!spared || state.spared)
-			return 0;
-	} else {
-		memset(&state, 0, sizeof(state));
-		state.known = 1;
-		state.side = side_of(s, c);
-		state.verdict.last_packet_ns = boot_ns(); /* for half-open: before that is unknown */
-		state.owner.pid = c->process->pid;
-		state.owner.uid = c->process->uid;
-		state.owner.cgroup_id = c->process->cgroup_id;
-		state.owner.netns = cookie_of(s, c->netns);
-		memcpy(state.owner.comm, c->process->comm, sizeof(state.owner.comm));
-	}
-	state.spared = spared;
-	return bpf_map_update_elem(s->map_fd, &fd, &state, BPF_ANY) == 0 ? 1 : 0;
-}
-
-int seed_sockets(int sock_map_fd, const struct tables *tables, const struct process_list *processes, size_t *count,
-		 struct error *err)
+int seed_each(const struct seed *seed, const struct process_list *processes, int netns_fd, size_t *count,
+	      struct error *err)
 {
 	struct seeder *s = calloc(1, sizeof(*s));
 	unsigned int session_port = 0;
@@ -411,7 +377,7 @@ int seed_sockets(int sock_map_fd, const struct tables *tables, const struct proc
 	*count = 0;
 	if (!s)
 		return error_set(err, -ENOMEM, EXIT_FAILED, "out of memory");
-	*s = (struct seeder){ .map_fd = sock_map_fd, .tables = tables, .processes = processes };
+	*s = (struct seeder){ .netns_fd = netns_fd, .seed = seed, .processes = processes };
 	for (size_t i = 0; i < processes->count && !ret; i++)
 		ret = scan_process(s, &processes->entries[i]);
 	if (!ret) {
@@ -426,15 +392,19 @@ int seed_sockets(int sock_map_fd, const struct tables *tables, const struct proc
 	session = find_session(s, session_client, &session_port);
 	for (size_t i = 0; i < s->count; i++) {
 		struct candidate *c = &s->list[i];
+		struct seed_socket found = { .process = c->process };
 		int fd = borrow(c);
-		bool spared;
 
 		if (fd < 0)
 			continue;
 		if (is_inet(fd)) {
-			spared =
+			found.fd = fd;
+			found.stream = c->stream;
+			found.side = side_of(s, c);
+			found.netns = cookie_of(s, c->netns);
+			found.spared =
 				is_own_session(s, c->process) || (session && peer_is(fd, session_client, session_port));
-			*count += write_owner(s, c, fd, spared);
+			*count += seed->write(&found, seed->arg);
 		}
 		close(fd);
 	}
@@ -443,4 +413,56 @@ out:
 	free(s->list);
 	free(s);
 	return ret;
+}
+
+/* ---- for the rules of a load ------------------------------------------------------------------------------------ */
+
+struct load_seed {
+	int map_fd;
+	const struct tables *tables;
+};
+
+/* How many rules could hit a socket of this process. */
+static unsigned int rules_naming(const struct process *p, void *arg)
+{
+	const struct load_seed *load = arg;
+	struct chaos_vector rules;
+	unsigned int count = 0;
+
+	tables_process_rules(load->tables, p, &rules);
+	for (int w = 0; w < CHAOS_WORDS; w++)
+		count += __builtin_popcountll(rules.word[w]);
+	return count;
+}
+
+static bool write_owner(const struct seed_socket *found, void *arg)
+{
+	const struct load_seed *load = arg;
+	struct chaos_sock state = { 0 };
+
+	if (bpf_map_lookup_elem(load->map_fd, &found->fd, &state) == 0 && state.known) {
+		if (!found->spared || state.spared)
+			return false;
+	} else {
+		memset(&state, 0, sizeof(state));
+		state.known = 1;
+		state.side = found->side;
+		state.verdict.last_packet_ns = boot_ns(); /* for half-open: before that is unknown */
+		state.owner.pid = found->process->pid;
+		state.owner.uid = found->process->uid;
+		state.owner.cgroup_id = found->process->cgroup_id;
+		state.owner.netns = found->netns;
+		memcpy(state.owner.comm, found->process->comm, sizeof(state.owner.comm));
+	}
+	state.spared = found->spared;
+	return bpf_map_update_elem(load->map_fd, &found->fd, &state, BPF_ANY) == 0;
+}
+
+int seed_sockets(int sock_map_fd, const struct tables *tables, const struct process_list *processes, size_t *count,
+		 struct error *err)
+{
+	struct load_seed load = { .map_fd = sock_map_fd, .tables = tables };
+	const struct seed seed = { .named = rules_naming, .write = write_owner, .arg = &load };
+
+	return seed_each(&seed, processes, sock_map_fd, count, err);
 }

@@ -239,8 +239,8 @@ static int make_users(struct tables *t, const struct target *targets, size_t cou
 
 /* ---- process names ---------------------------------------------------------------------------------------------- */
 
-/* A pattern in its lane: a bit for each character, a `*` keeps the bit it stands at. */
-static void add_pattern(struct chaos_patterns *p, size_t lane, const char *pattern)
+/* A bit for each character, a `*` keeps the bit it stands at. */
+void tables_add_pattern(struct chaos_patterns *p, size_t lane, const char *pattern)
 {
 	const size_t word = lane / 4, shift = 16 * (lane % 4);
 	unsigned int state = 0;
@@ -317,7 +317,7 @@ static int make_comms(struct tables *t, const struct rules *rules, struct error 
 	if (!ret)
 		ret = FINISH(t, &e, CHAOS_DIM_COMM, comms);
 	for (size_t k = 0; k < t->patterns_count && !ret; k++) {
-		add_pattern(&t->patterns, k, uses[k].pattern);
+		tables_add_pattern(&t->patterns, k, uses[k].pattern);
 		ret = tables_set_number(t, &uses[k].rules, &t->pattern_sets[k]);
 	}
 	t->knobs.patterns = t->patterns_count > 0;

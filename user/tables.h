@@ -110,6 +110,9 @@ bool rule_needs_assist(const struct rule *rule);
  */
 void tables_name_key(const char *name, bool suffix, struct chaos_name_key *key);
 
+/* Puts a pattern of process names (CHAOS_COMM_LEN - 1 characters, stars not counted) into a lane of its own. */
+void tables_add_pattern(struct chaos_patterns *patterns, size_t lane, const char *pattern);
+
 /* To be freed with tables_free(). EXIT_USAGE when the rules exceed a limit (hosts, patterns). */
 int tables_make(const struct rules *rules, const struct target *targets, bool observe, struct tables **tables,
 		struct error *err);
