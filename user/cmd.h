@@ -20,8 +20,8 @@ struct command {
 	bool runs_another; /* standard output belongs to another program: JSON errors go to standard error */
 };
 
-extern const struct command cmd_check, cmd_load, cmd_exec, cmd_inject, cmd_unload, cmd_stop, cmd_status, cmd_events,
-	cmd_doctor, cmd_endpoints, cmd_run, cmd_history, cmd_report, cmd_compare, cmd_help, cmd_version;
+extern const struct command cmd_check, cmd_load, cmd_exec, cmd_inject, cmd_unload, cmd_stop, cmd_status, cmd_observe,
+	cmd_events, cmd_doctor, cmd_endpoints, cmd_run, cmd_history, cmd_report, cmd_compare, cmd_help, cmd_version;
 
 /* All of them, in the order of the help, ending with NULL (command.c). */
 extern const struct command *const commands[];

@@ -21,6 +21,7 @@ static const struct {
 	enum section section;
 	const char *key;
 } keys[] = {
+	{ "endpoint", IN_MATCH, "endpoint" },
 	{ "protocol", IN_MATCH, "protocol" },
 	{ "pid", IN_MATCH, "pid" },
 	{ "cgroup", IN_MATCH, "cgroup" },
@@ -434,6 +435,16 @@ static bool names_nobody(const struct inject *inject)
 	return true;
 }
 
+/* Who is measured may be everybody: of one side, too. */
+static bool filters_nobody(const struct inject *inject)
+{
+	for (size_t i = 0; i < inject->count; i++) {
+		if (!is_option(&inject->words[i], "side"))
+			return false;
+	}
+	return true;
+}
+
 static int unknown_fault(const char *word, struct error *err)
 {
 	const char *words[FAULT_WORDS + 1], *near;
@@ -596,11 +607,21 @@ static int check_end(const struct inject *inject, struct error *err)
 	return -EINVAL;
 }
 
+/* What makes a rule of a match, for nobody to load. */
+static int write_filter(struct writer *w)
+{
+	if (filters_nobody(w->inject))
+		write_line(w, "      everything: true");
+	write_line(w, "    fault: { drop: true }");
+	write_line(w, "    duration: 1s");
+	return 0;
+}
+
 static int write_rule(struct writer *w)
 {
 	int rc;
 
-	if (names_nobody(w->inject)) {
+	if (!w->inject->filter && names_nobody(w->inject)) {
 		error_set(w->err, -EINVAL, EXIT_USAGE, "inject needs to know whom to hit");
 		error_hint(w->err, "--to, --port, --pid, --process, --cgroup, --container, --pod, --unit or --user, or "
 				   "--everything");
@@ -617,6 +638,8 @@ static int write_rule(struct writer *w)
 		rc = write_ports(w);
 	if (!rc)
 		rc = write_section(w, IN_MATCH, "      ");
+	if (!rc && w->inject->filter)
+		return write_filter(w);
 	if (!rc)
 		rc = write_faults(w);
 	if (!rc)

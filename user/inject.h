@@ -26,6 +26,7 @@ struct inject_word {
 struct inject {
 	struct inject_word *words; /* in the order of the command line */
 	size_t count;
+	bool filter; /* only a match is written: who is measured. No fault and no end are needed, nor a name */
 	const char *endpoints; /* --endpoints: where the user's presets are, or NULL */
 	char *yaml;
 	size_t yaml_len;

@@ -14,6 +14,7 @@ The help needs no root, and a person who has never seen the program can begin wi
     unload    end one rule, or all, in good order
     stop      the red button: end every fault at once
     status    show the loaded rules and what they have done
+    observe   measure what services serve and what they call
     events    print the faults that were done, one a line
     doctor    say what this kernel can do
     endpoints list the endpoints that are known by name, or explain one

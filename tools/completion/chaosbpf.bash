@@ -15,18 +15,19 @@ _chaosbpf_value() {
 	case $1 in
 	--protocol) _chaosbpf_words 'tcp udp' "$2" ;;
 	--side) _chaosbpf_words 'client server' "$2" ;;
+	--by) _chaosbpf_words 'connection process cgroup endpoint' "$2" ;;
 	--direction) _chaosbpf_words 'request response both' "$2" ;;
 	--per) _chaosbpf_words 'connection packet request' "$2" ;;
 	--user) mapfile -t COMPREPLY < <(compgen -u -- "$2") ;;
 	--pid) mapfile -t COMPREPLY < <(compgen -W "$(cd /proc && echo [0-9]*)" -- "$2") ;;
-	--duration | --for) _chaosbpf_words '30s 5m 1h' "$2" ;;
+	--duration | --for | --interval) _chaosbpf_words '30s 5m 1h' "$2" ;;
 	--endpoints | --policy | --webhooks) _chaosbpf_files "$2" ;;
 	--environment) _chaosbpf_words 'test staging production' "$2" ;;
 	--since) _chaosbpf_words '1d 7d 30d 90d' "$2" ;;
-	--html | --database) _filedir 2>/dev/null || mapfile -t COMPREPLY < <(compgen -f -- "$2") ;;
+	--html | --database | --prometheus) _filedir 2>/dev/null || mapfile -t COMPREPLY < <(compgen -f -- "$2") ;;
 	--experiment) mapfile -t COMPREPLY < <(compgen -W "$(_chaosbpf_history experiment)" -- "$2") ;;
-	--to) mapfile -t COMPREPLY < <(compgen -W "$(_chaosbpf_presets)" -- "$2") ;;
-	--port | --process | --cgroup | --container | --pod | --unit | --percent | --max-hits | --max-rate | --seed | --name | --operator | --note | --keep | --min-pass-rate) COMPREPLY=() ;;
+	--to | --endpoint) mapfile -t COMPREPLY < <(compgen -W "$(_chaosbpf_presets)" -- "$2") ;;
+	--port | --process | --cgroup | --container | --pod | --unit | --percent | --max-hits | --max-rate | --seed | --name | --operator | --note | --keep | --rows | --listen | --min-pass-rate) COMPREPLY=() ;;
 	*) return 1 ;;
 	esac
 }
@@ -78,7 +79,7 @@ _chaosbpf() {
 
 	case $command in
 	'')
-		_chaosbpf_words 'check load exec inject unload stop status events doctor endpoints run history report compare help version --help --version' "$cur"
+		_chaosbpf_words 'check load exec inject unload stop status observe events doctor endpoints run history report compare help version --help --version' "$cur"
 		return
 		;;
 	check) options='--duration --endpoints' ;;
@@ -91,6 +92,10 @@ _chaosbpf() {
 		options+=' --for --percent --per --max-hits --max-rate --seed --name --endpoints --wait --observe --print'
 		;;
 	status) options='--watch' ;;
+	observe)
+		options='--to --endpoint --port --pid --process --cgroup --container --pod --unit --user --side --by --for --interval'
+		options+=' --follow --rows --wait --endpoints --prometheus --readable --listen'
+		;;
 	events) options='--follow' ;;
 	history) options='--since --experiment --summary --min-pass-rate --fail-on-weakness --note --keep --database' ;;
 	report) options='--html --markdown --junit --database' ;;
@@ -107,7 +112,7 @@ _chaosbpf() {
 	history:*) _chaosbpf_words 'resolve prune' "$cur" ;;
 	report:* | compare:*) mapfile -t COMPREPLY < <(compgen -W "last $(_chaosbpf_history id)" -- "$cur") ;;
 	unload:*) mapfile -t COMPREPLY < <(compgen -W "$(_chaosbpf_rules)" -- "$cur") ;;
-	help:*) _chaosbpf_words 'check load exec inject unload stop status events doctor endpoints run history report compare help version' "$cur" ;;
+	help:*) _chaosbpf_words 'check load exec inject unload stop status observe events doctor endpoints run history report compare help version' "$cur" ;;
 	esac
 }
 
