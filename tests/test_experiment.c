@@ -64,7 +64,7 @@ Test(experiment, whole)
 
 	cr_expect_str_eq(e->name, "vector-db-timeout");
 	cr_expect_str_eq(e->environment, "staging");
-	cr_expect_str_eq(e->service.cgroup.text, "system.slice/rag.service");
+	cr_expect_str_eq(e->watch->rules[0].match.cgroup.text, "system.slice/rag.service");
 	cr_assert_eq(e->probes_count, 4);
 	cr_expect_str_eq(e->probes[0].request.method, "GET");
 	cr_expect_eq(e->probes[0].in_flight, 7);
@@ -124,6 +124,28 @@ Test(experiment, requests)
 	experiment_free(e);
 }
 
+/* Nobody has to ask where the kernel counts. */
+Test(experiment, what_is_measured_in_the_kernel)
+{
+	struct experiment *e = parse(
+		HEAD
+		"service: { process: \"gun*\" }\n"
+		"endpoints: { vectors: { hosts: [10.0.0.7], ports: [6333] } }\n"
+		"steady: { service.success: \">= 99%\", vectors.p99: \"<= 1s\", service.p50: \"<= 1s\" }\n" METHOD);
+
+	cr_assert_eq(e->probes_count, 2);
+	cr_expect_str_eq(e->probes[0].name, "service");
+	cr_expect_eq(e->probes[0].kind, PROBE_WATCH);
+	cr_expect_eq(e->probes[0].watch, 0);
+	cr_expect_str_eq(e->probes[1].name, "vectors");
+	cr_expect_eq(e->steady.list[2].probe, 0);
+	cr_assert_eq(e->watch->count, 2);
+	cr_expect_str_eq(e->watch->rules[0].match.process.text, "gun*");
+	cr_assert_eq(e->watch->rules[1].match.endpoint.hosts_count, 1);
+	cr_expect_eq(e->watch->rules[1].match.endpoint.ports[0].first, 6333);
+	experiment_free(e);
+}
+
 struct wrong {
 	const char *source, *message;
 };
@@ -141,6 +163,14 @@ static const struct wrong wrong[] = {
 	{ MORE("environment: a b"), "t:3:14: invalid name 'a b', expected letters, digits, '.', '_' and '-', beginning "
 				    "with a letter or digit" },
 	{ MORE("service: { cgruop: x }"), "t:3:12: unknown key 'cgruop', did you mean 'cgroup'?" },
+	{ MORE("service: { cgroup: / }"), "t:3:20: cgroup '/' holds every process; leave 'cgroup' out" },
+	{ MORE("service: {}"), "t:3:10: 'service' names nothing" },
+	{ MORE("abort: { service.success: \"< 20%\" }"),
+	  "t:3:10: no probe 'service'; measures are written PROBE.success, PROBE.p99 and so on" },
+	{ MORE("endpoints: { v: { ports: [6333] } }\nabort: { v.success: \"< 20%\" }"),
+	  "t:4:10: 'v' is measured in the kernel, of what the service calls: say whose by 'service: { cgroup: ... }'" },
+	{ MORE("service: { cgroup: x }\nabort: { service.value: \"< 20\" }"),
+	  "t:4:10: 'value' is measured by prometheus probes only, 'service' is none" },
 	{ MORE("observe: 2"),
 	  "t:3:10: invalid observe '2', it has no unit; expected a duration such as 500ms, 8s or 1m30s" },
 	{ MORE("observe: 25h"), "t:3:10: observe '25h' is too long, at most 1 d" },

@@ -308,6 +308,26 @@ Test(samples, percentiles_are_nearest_rank)
 	course_end(&c);
 }
 
+/* What the kernel counted comes in lots. */
+Test(samples, one_for_many)
+{
+	const struct attempt lots[] = { { .at_ns = 1, .latency_ms = 10, .value = NAN, .ok = true, .times = 98 },
+					{ .at_ns = 2, .latency_ms = 500, .value = NAN, .ok = true, .times = 2 },
+					{ .at_ns = 3, .latency_ms = NAN, .value = NAN, .ok = false, .times = 100 } };
+	struct samples samples;
+	struct error err;
+
+	cr_assert_eq(samples_open(&samples, 1, &err), 0);
+	for (size_t i = 0; i < sizeof(lots) / sizeof(lots[0]); i++)
+		cr_assert_eq(samples_add(&samples, 0, &lots[i]), 0);
+	cr_expect_eq(samples_measure(&samples, 0, MEASURE_SUCCESS, 0, 10), 50);
+	cr_expect_eq(samples_measure(&samples, 0, MEASURE_P50, 0, 10), 10);
+	cr_expect_eq(samples_measure(&samples, 0, MEASURE_P99, 0, 10), 500);
+	cr_expect_eq(samples_measure(&samples, 0, MEASURE_ATTEMPTS, 0, 10), 200);
+	cr_expect_eq(samples_measure(&samples, 0, MEASURE_RATE, 0, 1000000000), 100);
+	samples_close(&samples);
+}
+
 Test(samples, comparisons)
 {
 	struct condition condition = { .threshold = 90 };

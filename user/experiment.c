@@ -33,16 +33,6 @@ static const struct key file_keys[] = {
 	{ NULL, NULL, 0 },
 };
 
-static const struct key service_keys[] = {
-	{ "cgroup", key_text, offsetof(struct service, cgroup) },
-	{ "container", key_text, offsetof(struct service, container) },
-	{ "pod", key_text, offsetof(struct service, pod) },
-	{ "unit", key_text, offsetof(struct service, unit) },
-	{ "process", key_text, offsetof(struct service, process) },
-	{ "user", key_text, offsetof(struct service, user) },
-	{ NULL, NULL, 0 },
-};
-
 static const struct key recovery_keys[] = {
 	{ "within", key_phase, offsetof(struct experiment, recovery_within_ns) },
 	{ "for", key_timeout, offsetof(struct experiment, recovery_for_ns) },
@@ -56,15 +46,6 @@ static int section(struct reading *r, const char *name, int (*parse)(struct pars
 	const struct node *node = node_get(r->root, name);
 
 	return node ? parse(&r->p, node, target) : 0;
-}
-
-static int parse_service(struct parser *p, const struct node *node, void *target)
-{
-	int err = map_parse(p, node, "a map such as { cgroup: system.slice/rag.service }", service_keys, target);
-
-	if (!err && node->count == 0)
-		err = fail(p, node->mark, "'service' names nothing");
-	return err;
 }
 
 static int parse_recovery(struct parser *p, const struct node *node, void *target)
@@ -204,17 +185,19 @@ static int parse_all(struct reading *r)
 	if (!err)
 		err = version_check(&r->p, r->root);
 	err = err ?: parse_names(r);
-	err = err ?: section(r, "service", parse_service, &r->experiment->service);
+	err = err ?: section(r, "service", watch_parse, r->experiment);
 	err = err ?: parse_times(r);
 	if (err)
 		return err;
 	probes = node_get(r->root, "probes");
 	method = node_get(r->root, "method");
-	if (!probes)
+	if (!probes && !r->experiment->watch)
 		return fail(&r->p, r->root->mark, "the probes are missing: how shall the service be asked?");
 	if (!method)
 		return fail(&r->p, r->root->mark, "the method is missing: what shall be broken?");
-	err = probes_parse(&r->p, probes);
+	err = probes_make(&r->p);
+	if (!err && probes)
+		err = probes_parse(&r->p, probes);
 	err = err ?: steps_parse(&r->p, method);
 	err = err ?: check_injects(r, method);
 	err = err ?: parse_conditions(r);
@@ -313,12 +296,7 @@ void experiment_free(struct experiment *e)
 	free(e->steady.list);
 	free(e->during.list);
 	free(e->abort.list);
-	free(e->service.cgroup.text);
-	free(e->service.container.text);
-	free(e->service.pod.text);
-	free(e->service.unit.text);
-	free(e->service.process.text);
-	free(e->service.user.text);
+	rules_free(e->watch);
 	free(e->title);
 	free(e->text);
 	free(e->file);

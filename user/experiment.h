@@ -18,6 +18,7 @@
 #include "user/rules.h"
 
 #define EXPERIMENT_MAX_PROBES     32
+#define EXPERIMENT_MAX_WATCHES    16 /* the service and endpoints that are measured in the kernel */
 #define EXPERIMENT_MAX_CONDITIONS 32 /* of one section */
 #define EXPERIMENT_MAX_STEPS      64
 #define EXPERIMENT_MAX_ARGUMENTS  64 /* of one command; headers of one request */
@@ -114,7 +115,8 @@ enum probe_kind {
 	PROBE_TCP,
 	PROBE_EXEC,
 	PROBE_PROMETHEUS,
-	PROBE_LOAD, /* requests of a `load` step with a name */
+	PROBE_LOAD,  /* requests of a `load` step with a name */
+	PROBE_WATCH, /* nobody asks: the service, or an endpoint that it calls, is measured in the kernel */
 };
 
 struct experiment_probe {
@@ -126,6 +128,7 @@ struct experiment_probe {
 	struct request request; /* PROBE_HTTP, PROBE_PROMETHEUS */
 	char *host, *port;      /* PROBE_TCP */
 	char **command;         /* PROBE_EXEC: ends with NULL */
+	size_t watch;           /* PROBE_WATCH: index into experiment->watch->rules */
 	struct expect expect;
 };
 
@@ -164,11 +167,6 @@ struct step {
 
 /* ---- the whole ---- */
 
-/* Whose promises they are: as in `match` of a rule. */
-struct service {
-	struct text cgroup, container, pod, unit, process, user;
-};
-
 struct experiment {
 	char *file; /* as it was named */
 	char *text; /* of the file */
@@ -177,7 +175,11 @@ struct experiment {
 	char *title;      /* or NULL */
 	char environment[RULES_MAX_NAME + 1];
 	struct mark environment_mark;
-	struct service service;
+	/*
+	 * NULL: no `service` is named. Else the match of the first rule is whose promises they are, and those of the others are the
+	 * endpoints that it calls and conditions ask for; nothing else of them counts.
+	 */
+	struct rules *watch;
 	struct experiment_probe *probes;
 	size_t probes_count;
 	struct conditions steady, during, abort;

@@ -112,7 +112,7 @@ int comparison_parse(struct parser *p, const struct node *node, enum measure mea
 static int unknown_probe(struct parser *p, const struct node *node, const char *name)
 {
 	const struct experiment *e = reading_of(p)->experiment;
-	const char *names[EXPERIMENT_MAX_PROBES + EXPERIMENT_MAX_STEPS + 1], *near;
+	const char *names[EXPERIMENT_MAX_PROBES + EXPERIMENT_MAX_STEPS + EXPERIMENT_MAX_WATCHES + 1], *near;
 	size_t count = 0;
 
 	for (; count < e->probes_count; count++)
@@ -150,13 +150,18 @@ static int measure_parse(struct parser *p, const struct node *node, struct condi
 {
 	const char *dot = strrchr(node->key, '.');
 	char name[RULES_MAX_TEXT + 1];
-	int index;
+	int index, err;
 
 	if (!dot || dot == node->key)
 		return fail(p, node->key_mark, "'%s' is no measure, expected PROBE.success, PROBE.p99 and so on",
 			    show(p, node->key));
 	snprintf(name, sizeof(name), "%.*s", (int)(dot - node->key), node->key);
 	condition->probe = probe_index(reading_of(p)->experiment, name);
+	if (condition->probe == SIZE_MAX) {
+		err = watch_probe(p, node, name, &condition->probe);
+		if (err)
+			return err;
+	}
 	if (condition->probe == SIZE_MAX)
 		return unknown_probe(p, node, name);
 	index = name_index(measure_names, dot + 1);

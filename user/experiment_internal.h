@@ -69,11 +69,21 @@ int conditions_parse(struct parser *p, const struct node *map, const char *secti
 int comparison_parse(struct parser *p, const struct node *node, enum measure measure, enum comparison *comparison,
 		     double *threshold);
 
-/* user/experiment_probe.c, user/experiment_step.c */
+/* user/experiment_probe.c */
 
+int probes_make(struct parser *p); /* room for all that there may be */
 int probes_parse(struct parser *p, const struct node *list);
 int probe_name_free(struct parser *p, const struct node *at, const char *name);
 void experiment_probe_free(struct experiment_probe *probe);
+/* user/experiment_watch.c */
+
+int watch_parse(struct parser *p, const struct node *node, void *experiment);
+
+/* The probe for what a condition measures in the kernel by that name; SIZE_MAX: it is no such name. */
+int watch_probe(struct parser *p, const struct node *at, const char *name, size_t *index);
+
+/* user/experiment_step.c */
+
 int steps_parse(struct parser *p, const struct node *list);
 void step_free(struct step *step);
 

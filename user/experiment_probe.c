@@ -217,9 +217,17 @@ static int probe_parse(struct parser *p, const struct node *node)
 	return err;
 }
 
-int probes_parse(struct parser *p, const struct node *list)
+/* Loads with a name, and what is measured in the kernel, are added to those of the file. */
+int probes_make(struct parser *p)
 {
 	struct experiment *e = reading_of(p)->experiment;
+
+	e->probes = calloc(EXPERIMENT_MAX_PROBES + EXPERIMENT_MAX_STEPS + EXPERIMENT_MAX_WATCHES, sizeof(*e->probes));
+	return e->probes ? 0 : out_of_memory(p);
+}
+
+int probes_parse(struct parser *p, const struct node *list)
+{
 	int err;
 
 	err = value_kind(p, list, NODE_LIST, "a list of probes, each beginning with '- name:'");
@@ -229,10 +237,6 @@ int probes_parse(struct parser *p, const struct node *list)
 		return fail(p, list->mark, "'probes' is an empty list");
 	if (list->count > EXPERIMENT_MAX_PROBES)
 		return fail(p, list->mark, "more than %d probes", EXPERIMENT_MAX_PROBES);
-	/* Loads with a name are added to them. */
-	e->probes = calloc(EXPERIMENT_MAX_PROBES + EXPERIMENT_MAX_STEPS, sizeof(*e->probes));
-	if (!e->probes)
-		return out_of_memory(p);
 	for (size_t i = 0; i < list->count && !err; i++)
 		err = probe_parse(p, &list->children[i]);
 	return err;

@@ -55,7 +55,7 @@ static int pace_init(struct prober *prober, size_t index, uint64_t now)
 	const struct experiment_probe *probe = &prober->experiment->probes[index];
 	struct pace *pace = &prober->paces[index];
 
-	if (probe->kind == PROBE_LOAD) {
+	if (probe->kind == PROBE_LOAD || probe->kind == PROBE_WATCH) {
 		pace->next_ns = UINT64_MAX;
 		return 0;
 	}
@@ -159,6 +159,7 @@ static void begin(struct prober *prober, struct try *try, uint64_t now)
 		ret = spawn(&try->spawned, probe->command, &err);
 		break;
 	case PROBE_LOAD:
+	case PROBE_WATCH:
 		break;
 	}
 	if (ret)

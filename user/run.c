@@ -52,6 +52,7 @@ static int set_up(struct run *run, struct error *err)
 	ret = holder_start(&run->holder, e, err);
 	ret = ret ?: samples_open(&run->samples, e->probes_count, err);
 	ret = ret ?: web_open(&run->web, err);
+	ret = ret ?: watch_open(run, err);
 	return ret ?: prober_open(e, run->web, on_told, run, run_now(), &run->prober, err);
 }
 
@@ -60,6 +61,7 @@ static void take_down(struct run *run)
 	holder_stop(&run->holder);
 	web_close(run->web);
 	prober_close(run->prober);
+	watch_close(&run->watch);
 	steps_free(run);
 	samples_close(&run->samples);
 	if (run->signals >= 0)
@@ -71,8 +73,17 @@ static void take_down(struct run *run)
 
 static void on_phase(struct run *run, uint64_t now)
 {
+	watch_read(run, now);
 	record_phase(run);
 	show_phase(run, now);
+}
+
+/* Of what was begun before this everything is known. */
+static uint64_t settled(const struct run *run, uint64_t now)
+{
+	uint64_t asked = prober_settled(run->prober, now), seen = watch_settled(&run->watch, now);
+
+	return asked < seen ? asked : seen;
 }
 
 /* What the phases say, until they wait. */
@@ -80,7 +91,7 @@ static bool follow_orders(struct run *run, uint64_t now)
 {
 	for (;;) {
 		enum phase before = run->phases.phase;
-		enum order order = phases_tick(&run->phases, now, prober_settled(run->prober, now));
+		enum order order = phases_tick(&run->phases, now, settled(run, now));
 
 		if (order == ORDER_ROLL_BACK)
 			steps_roll_back(run, now); /* before anything is written or drawn */
@@ -144,6 +155,7 @@ static void loop(struct run *run)
 		steps_news(run, now);
 		steps_watch(run, now);
 		next = prober_tick(run->prober, now);
+		next = earliest(next, watch_tick(run, now));
 		next = earliest(next, steps_tick(run, now));
 		if (!follow_orders(run, now))
 			return;

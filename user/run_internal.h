@@ -8,6 +8,7 @@
 #include "user/phases.h"
 #include "user/prober.h"
 #include "user/run.h"
+#include "user/run_watch.h"
 #include "user/spawn.h"
 #include "user/state.h"
 
@@ -42,6 +43,7 @@ struct run {
 	struct phases phases;
 	struct web *web;
 	struct prober *prober;
+	struct watch watch;
 	struct holder holder;
 	struct action *actions; /* one for each step */
 	bool loaded, loading;   /* rules are in force; are being loaded, or the order to end them is on its way */
@@ -84,6 +86,7 @@ void steps_free(struct run *run);
 void record_begin(struct run *run);
 void record_phase(struct run *run);
 void record_sample(struct run *run, const struct probe_answer *answer);
+void record_measure(struct run *run, size_t probe, enum measure measure, uint64_t at_ns, double value);
 void record_note(struct run *run, enum moment_kind kind, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void record_rules(struct run *run); /* reads the counters of what is loaded, or was last */
 void record_events(struct run *run);

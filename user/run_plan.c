@@ -45,6 +45,10 @@ static void print_probes(const struct experiment *e, FILE *out)
 
 		if (probe->kind == PROBE_LOAD)
 			continue;
+		if (probe->kind == PROBE_WATCH) {
+			fprintf(out, "%s: measured in the kernel\n", probe->name);
+			continue;
+		}
 		fprintf(out, "probe %s: %s every %s, at most %s\n", probe->name, what,
 			format_duration(every, sizeof(every), probe->every_ns),
 			format_duration(timeout, sizeof(timeout), probe->timeout_ns));
@@ -153,7 +157,7 @@ static void conditions_json(const struct experiment *e, const struct conditions 
 
 static void probes_json(const struct experiment *e, struct json *json)
 {
-	static const char *const kinds[] = { "http", "tcp", "exec", "prometheus", "load" };
+	static const char *const kinds[] = { "http", "tcp", "exec", "prometheus", "load", "watch" };
 
 	json_open_array(json, "probes");
 	for (size_t i = 0; i < e->probes_count; i++) {

@@ -103,6 +103,20 @@ void record_sample(struct run *run, const struct probe_answer *answer)
 	kept(run, findings_point(run->writer, &point, &err), &err);
 }
 
+void record_measure(struct run *run, size_t probe, enum measure measure, uint64_t at_ns, double value)
+{
+	struct point point = { .unit = measure_units[measure], .value = value };
+	char name[RULES_MAX_NAME + 16];
+	struct error err;
+
+	if (!run->writer || isnan(value))
+		return;
+	snprintf(name, sizeof(name), "%s.%s", run->experiment->probes[probe].name, measure_names[measure]);
+	point.measure = name;
+	point.at_ms = run_ms(run, at_ns);
+	kept(run, findings_point(run->writer, &point, &err), &err);
+}
+
 void record_note(struct run *run, enum moment_kind kind, const char *fmt, ...)
 {
 	char text[512];

@@ -69,31 +69,58 @@ uint64_t samples_next(const struct samples *samples, size_t probe, uint64_t ns)
 	return at < series->count ? series->list[at].at_ns : UINT64_MAX;
 }
 
+static uint64_t times_of(const struct attempt *attempt)
+{
+	return attempt->times ? attempt->times : 1;
+}
+
+static uint64_t count_all(const struct attempt *list, size_t count)
+{
+	uint64_t all = 0;
+
+	for (size_t i = 0; i < count; i++)
+		all += times_of(&list[i]);
+	return all;
+}
+
+static uint64_t count_good(const struct attempt *list, size_t count)
+{
+	uint64_t good = 0;
+
+	for (size_t i = 0; i < count; i++)
+		good += list[i].ok ? times_of(&list[i]) : 0;
+	return good;
+}
+
+static int by_latency(const void *a, const void *b)
+{
+	const struct attempt *x = a, *y = b;
+
+	return (x->latency_ms > y->latency_ms) - (x->latency_ms < y->latency_ms);
+}
+
 /* Of the good attempts' latencies. */
 static double latency(const struct attempt *list, size_t count, double percent)
 {
-	double *sorted = calloc(count + 1, sizeof(*sorted)), value;
+	const uint64_t rank = percentile_rank(count_good(list, count), percent);
+	struct attempt *sorted = calloc(count + 1, sizeof(*sorted));
+	double value = NAN;
+	uint64_t below = 0;
 	size_t good = 0;
 
 	if (!sorted)
 		return NAN;
 	for (size_t i = 0; i < count; i++) {
 		if (list[i].ok)
-			sorted[good++] = list[i].latency_ms;
+			sorted[good++] = list[i];
 	}
-	percentile_sort(sorted, good);
-	value = percentile(sorted, good, percent);
+	qsort(sorted, good, sizeof(*sorted), by_latency);
+	for (size_t i = 0; i < good && below < rank; i++) {
+		value = sorted[i].latency_ms;
+		below += times_of(&sorted[i]);
+	}
 	free(sorted);
 	return value;
-}
-
-static size_t count_good(const struct attempt *list, size_t count)
-{
-	size_t good = 0;
-
-	for (size_t i = 0; i < count; i++)
-		good += list[i].ok;
-	return good;
 }
 
 static double mean_value(const struct attempt *list, size_t count)
@@ -121,7 +148,7 @@ double samples_measure(const struct samples *samples, size_t probe, enum measure
 		return NAN;
 	switch (measure) {
 	case MEASURE_SUCCESS:
-		return 100.0 * (double)count_good(list, count) / (double)count;
+		return 100.0 * (double)count_good(list, count) / (double)count_all(list, count);
 	case MEASURE_P50:
 		return latency(list, count, 50);
 	case MEASURE_P90:
@@ -135,7 +162,7 @@ double samples_measure(const struct samples *samples, size_t probe, enum measure
 	case MEASURE_RATE:
 		return (double)count_good(list, count) / ((double)(to - from) / 1e9);
 	case MEASURE_ATTEMPTS:
-		return (double)count;
+		return (double)count_all(list, count);
 	case MEASURE_VALUE:
 		return mean_value(list, count);
 	case MEASURE_COUNT:

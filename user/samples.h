@@ -17,6 +17,7 @@ struct attempt {
 	double latency_ms;
 	double value; /* of Prometheus; NAN: none */
 	bool ok;
+	uint64_t times; /* it stands for so many that were alike; 0: for itself */
 };
 
 /* Of one probe, in the order in which they were begun. */
