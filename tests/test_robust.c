@@ -192,6 +192,9 @@ Test(robust, baseline)
 	cr_assert_lt(limits.latency_ms, 80);
 	cr_assert_eq(limits.windows, 12);
 	cr_assert_eq(limits.attempts, 480);
+	cr_assert(robust_bad(&limits, &s.windows[11]) && !robust_bad(&limits, &s.windows[0]));
+	cr_assert(robust_bad(&limits, &(struct robust_window){ .attempts = 4, .failed = 4, .latency_ms = NAN }));
+	cr_assert_not(robust_bad(&limits, &(struct robust_window){ .latency_ms = NAN }));
 	limits = robust_baseline(s.windows, 0);
 	cr_assert(isnan(limits.latency_ms) && limits.failed == 1);
 	cr_assert_eq(robust_judge(&limits, s.windows, s.count).change, ROBUST_TOO_FEW);

@@ -21,7 +21,8 @@ struct command {
 };
 
 extern const struct command cmd_check, cmd_load, cmd_exec, cmd_inject, cmd_unload, cmd_stop, cmd_status, cmd_observe,
-	cmd_events, cmd_doctor, cmd_endpoints, cmd_run, cmd_history, cmd_report, cmd_compare, cmd_help, cmd_version;
+	cmd_events, cmd_doctor, cmd_endpoints, cmd_run, cmd_history, cmd_report, cmd_compare, cmd_deps, cmd_help,
+	cmd_version;
 
 /* All of them, in the order of the help, ending with NULL (command.c). */
 extern const struct command *const commands[];
@@ -44,6 +45,12 @@ int load_and_print(struct rules *rules, const struct load_options *options);
 /* Takes the lock, loads, gives the lock back. 0, or a negative errno and *err (cmd_load.c). */
 int load_locked(struct rules *rules, const struct load_options *options, struct load **load, struct load_result *result,
 		struct error *err);
+
+/* A baseline under somebody's faults would say nothing, and loading would end them: -EBUSY (cmd_run.c). */
+int check_nothing_loaded(struct error *err);
+
+/* `deps test`; the words after that, argv[0] is `test` (cmd_deps_test.c). Returns the exit code. */
+int deps_test(int argc, char **argv);
 
 /* Prints the general help (cmd_help.c). */
 void help_print(void);

@@ -8,9 +8,9 @@
 #include "user/log.h"
 
 const struct command *const commands[] = {
-	&cmd_check,   &cmd_load,    &cmd_exec,    &cmd_inject, &cmd_unload,    &cmd_stop,
-	&cmd_status,  &cmd_observe, &cmd_events,  &cmd_doctor, &cmd_endpoints, &cmd_run,
-	&cmd_history, &cmd_report,  &cmd_compare, &cmd_help,   &cmd_version,   NULL,
+	&cmd_check,   &cmd_load,   &cmd_exec,   &cmd_inject,    &cmd_unload, &cmd_stop,    &cmd_status,
+	&cmd_observe, &cmd_events, &cmd_doctor, &cmd_endpoints, &cmd_run,    &cmd_history, &cmd_report,
+	&cmd_compare, &cmd_deps,   &cmd_help,   &cmd_version,   NULL,
 };
 
 const struct command *command_find(const char *name)

@@ -164,6 +164,11 @@ static bool slow(const struct robust_limits *limits, const struct robust_window 
 	return !isnan(w->latency_ms) && w->latency_ms > limits->latency_ms;
 }
 
+bool robust_bad(const struct robust_limits *limits, const struct robust_window *window)
+{
+	return fails(limits, window) || slow(limits, window);
+}
+
 /* How likely it is that the windows that are bad are the broken ones by accident. */
 static double by_accident(const struct robust_limits *limits, const struct robust_window *windows, size_t count,
 			  bool (*bad)(const struct robust_limits *, const struct robust_window *))

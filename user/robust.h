@@ -62,6 +62,9 @@ double robust_together(size_t both, size_t only_broken, size_t only_bad, size_t 
 
 struct robust_limits robust_baseline(const struct robust_window *windows, size_t count);
 
+/* Is this window worse than the baseline lets expect? Not when nothing was attempted in it. */
+bool robust_bad(const struct robust_limits *limits, const struct robust_window *window);
+
 /* `windows` are those from the baseline to the end of the gap after the injection, in order; some of them are broken. */
 struct robust_verdict robust_judge(const struct robust_limits *limits, const struct robust_window *windows,
 				   size_t count);

@@ -22,6 +22,7 @@ The help needs no root, and a person who has never seen the program can begin wi
     history   list the runs of experiments; close what was found
     report    say what a run of an experiment found
     compare   show two runs of experiments side by side
+    deps      find out what a service depends on, and how much
     help      this text, or 'help COMMAND'
     version   print the version
 

@@ -20,11 +20,11 @@ _chaosbpf_value() {
 	--per) _chaosbpf_words 'connection packet request' "$2" ;;
 	--user) mapfile -t COMPREPLY < <(compgen -u -- "$2") ;;
 	--pid) mapfile -t COMPREPLY < <(compgen -W "$(cd /proc && echo [0-9]*)" -- "$2") ;;
-	--duration | --for | --interval) _chaosbpf_words '30s 5m 1h' "$2" ;;
+	--duration | --for | --interval | --baseline | --each | --gap | --delay) _chaosbpf_words '30s 5m 1h' "$2" ;;
 	--endpoints | --policy | --webhooks) _chaosbpf_files "$2" ;;
 	--environment) _chaosbpf_words 'test staging production' "$2" ;;
 	--since) _chaosbpf_words '1d 7d 30d 90d' "$2" ;;
-	--html | --database | --prometheus) _filedir 2>/dev/null || mapfile -t COMPREPLY < <(compgen -f -- "$2") ;;
+	--html | --database | --prometheus | --compare | --save) _filedir 2>/dev/null || mapfile -t COMPREPLY < <(compgen -f -- "$2") ;;
 	--experiment) mapfile -t COMPREPLY < <(compgen -W "$(_chaosbpf_history experiment)" -- "$2") ;;
 	--to | --endpoint) mapfile -t COMPREPLY < <(compgen -W "$(_chaosbpf_presets)" -- "$2") ;;
 	--port | --process | --cgroup | --container | --pod | --unit | --percent | --max-hits | --max-rate | --seed | --name | --operator | --note | --keep | --rows | --listen | --min-pass-rate) COMPREPLY=() ;;
@@ -79,7 +79,7 @@ _chaosbpf() {
 
 	case $command in
 	'')
-		_chaosbpf_words 'check load exec inject unload stop status observe events doctor endpoints run history report compare help version --help --version' "$cur"
+		_chaosbpf_words 'check load exec inject unload stop status observe events doctor endpoints run history report compare deps help version --help --version' "$cur"
 		return
 		;;
 	check) options='--duration --endpoints' ;;
@@ -90,6 +90,10 @@ _chaosbpf() {
 	inject)
 		options='--to --port --protocol --pid --process --cgroup --container --pod --unit --user --side --direction --everything --include-ssh --resolver'
 		options+=' --for --percent --per --max-hits --max-rate --seed --name --endpoints --wait --observe --print'
+		;;
+	deps)
+		options='discover test --pid --process --cgroup --container --pod --unit --user --for'
+		options+=' --baseline --each --gap --delay --compare --save --operator --environment --policy'
 		;;
 	status) options='--watch' ;;
 	observe)
@@ -112,7 +116,7 @@ _chaosbpf() {
 	history:*) _chaosbpf_words 'resolve prune' "$cur" ;;
 	report:* | compare:*) mapfile -t COMPREPLY < <(compgen -W "last $(_chaosbpf_history id)" -- "$cur") ;;
 	unload:*) mapfile -t COMPREPLY < <(compgen -W "$(_chaosbpf_rules)" -- "$cur") ;;
-	help:*) _chaosbpf_words 'check load exec inject unload stop status observe events doctor endpoints run history report compare help version' "$cur" ;;
+	help:*) _chaosbpf_words 'check load exec inject unload stop status observe events doctor endpoints run history report compare deps help version' "$cur" ;;
 	esac
 }
 

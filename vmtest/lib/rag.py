@@ -20,6 +20,8 @@ there. GET /health asks nobody. Eight workers serve /ask.
     cut-stream        takes what came of a stream as the whole answer
     long-prompt       reads a question of any length with one of its eight workers
     flush-storm       whoever does not find it in the cache asks the database
+
+and model-or-nothing, which has no fallback for the model.
 """
 import contextlib
 import json
@@ -276,6 +278,8 @@ class Service:
         for _ in range(2):
             with contextlib.suppress(Cut, OSError):
                 return f"answer from {found}: {self.words()}"
+        if self.mistake == "model-or-nothing":
+            raise Cut
         return f"answer from {found} alone END"
 
     def ask(self, peer, length):
@@ -325,5 +329,5 @@ if __name__ == "__main__":
     elif sys.argv[1] == "flush":
         cache("FLUSHDB")
     else:
-        assert sys.argv[2] in ("good", *MISTAKES), sys.argv[2]
+        assert sys.argv[2] in ("good", "model-or-nothing", *MISTAKES), sys.argv[2]
         serve(SERVICE, Service(sys.argv[2]).answer)
