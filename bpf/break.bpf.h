@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * break-after: a response that stops in the middle, at a byte.
+ * break-after: a response, or a request, that stops in the middle, at a byte.
  *
  * Where it stops is a sequence number (`cut_at`), not a count of packets: a segment that comes twice, or out of order, is
  * what it is. Up to it everything arrives. The segment that goes beyond is cut there by the length in its IP header, to
  * which the receiver trims it, and everything after it becomes a reset, the end of the stream, or nothing. The sender
- * is told by the client's own stack, and, when the rule ends, sends again what was withheld.
+ * is told by the receiver's own stack, and, when the rule ends, sends again what was withheld. What leaves is cut by
+ * break_leaving.bpf.h.
  *
- *	socket hook   a request leaves: its acknowledgement is the number of the first byte of the answer (count_from)
- *	tc            a segment arrives: is it beyond? (cuts), then what it becomes (cut_short)
+ *	socket hook   a segment leaves: it, or its acknowledgement, tells the first byte that counts (count_from)
+ *	tc            a segment comes by: is it beyond? (cuts), then what it becomes (cut_short)
  */
 #ifndef BREAK_BPF_H
 #define BREAK_BPF_H
@@ -20,22 +21,76 @@
 #define CUT_COUNTS 1 /* cut_from is the first byte of the response */
 #define CUT_DONE   2 /* cut_at is where it stops */
 
-/* In the socket hook of the client, for what leaves. */
-static always void count_from(const struct packet *p, struct chaos_sock *s, struct chaos_verdict *v,
-			      const struct chaos_rule *r, bool new_request)
+/* Does it leave, what a rule with break-after ends early? The response, unless the rule is about requests. */
+static always bool cut_leaves(const struct chaos_rule *r, __u8 side)
 {
-	if (!(p->tcp_flags & TCP_ACK) || v->cut & CUT_DONE)
-		return;
-	s->cut_acked = p->ack;
-	if (r->per == CHAOS_PER_REQUEST ? !new_request : v->cut & CUT_COUNTS)
-		return;
+	return direction(side, true) == (r->directions & CHAOS_RESPONSE ? CHAOS_RESPONSE : CHAOS_REQUEST);
+}
+
+/* From this byte on it counts. */
+static always void count_on(struct chaos_sock *s, struct chaos_verdict *v, const struct chaos_rule *r, __u32 first)
+{
 	v->cut = CUT_COUNTS;
-	s->cut_from = s->cut_high = p->ack;
+	s->cut_from = s->cut_high = first;
 	s->cut_begun_ns = 0;
 	s->cut_chunks = 0;
 	s->cut_line = 0;
 	if (r->per == CHAOS_PER_REQUEST)
 		v->decided &= ~(1 << CHAOS_BREAK_AFTER);
+}
+
+/* The first byte that was never sent. What is sent again was said before the rule met the connection. */
+static always __u32 first_news(struct __sk_buff *skb, const struct packet *p)
+{
+	struct bpf_sock *sk = skb->sk;
+	volatile struct bpf_tcp_sock *tcp;
+
+	if (!sk)
+		return p->seq;
+	tcp = bpf_tcp_sock(sk);
+	return tcp ? tcp->snd_nxt : p->seq;
+}
+
+/* What may leave beyond the place where it stops is shown to tc. */
+static always void count_leaving(struct __sk_buff *skb, const struct packet *p, struct chaos_sock *s,
+				 struct chaos_verdict *v, const struct chaos_rule *r, bool anew)
+{
+	if (anew && !(v->cut & CUT_DONE))
+		count_on(s, v, r, r->per == CHAOS_PER_REQUEST ? p->seq : first_news(skb, p));
+	if (v->cut && (p->payload || p->tcp_flags & TCP_FIN))
+		add_mark(skb, MARK_BREAK);
+}
+
+/*
+ * In the socket hook, for what leaves: `burst`, and with it a request or a response begins. Of what arrives the first
+ * byte is the one that is acknowledged; but for requests at a server, of which nothing is said before they come.
+ */
+static always void count_from(struct __sk_buff *skb, const struct packet *p, struct chaos_sock *s,
+			      struct chaos_verdict *v, const struct chaos_rule *r, bool burst)
+{
+	const bool anew = r->per == CHAOS_PER_REQUEST ? burst : !(v->cut & CUT_COUNTS);
+
+	if (!(p->tcp_flags & TCP_ACK))
+		return;
+	if (cut_leaves(r, s->side)) {
+		if (knobs.cuts_leaving && device_flags(&s->owner, skb->ifindex) & CHAOS_DEVICE_EGRESS)
+			count_leaving(skb, p, s, v, r, anew);
+		return;
+	}
+	if (v->cut & CUT_DONE)
+		return;
+	s->cut_acked = p->ack;
+	if (s->side == CHAOS_SIDE_CLIENT && anew)
+		count_on(s, v, r, p->ack);
+	else if (s->side == CHAOS_SIDE_SERVER && burst && r->per == CHAOS_PER_REQUEST)
+		v->cut = 0; /* the next thing that comes is another request */
+}
+
+/* In the socket hook, for what arrives: what has the receiver got of what leaves? */
+static always void hear_acknowledged(const struct packet *p, struct chaos_sock *s, const struct chaos_rule *r)
+{
+	if (p->tcp_flags & TCP_ACK && cut_leaves(r, s->side))
+		s->cut_acked = p->ack;
 }
 
 /* `time`: the response stops at the first segment with news after so long; what came before has come. */
@@ -75,7 +130,7 @@ static always __u32 read_chunks(struct __sk_buff *skb, struct chaos_sock *s, con
 
 /*
  * Is the last of its chunks over in this segment, or was it before? A segment that came too early cannot be read yet: it is
- * lost, and sent again in its turn. Where the client has got what we have not (by a device without our program), it is we
+ * lost, and sent again in its turn. Where the receiver has got what we have not (by a device without our program), it is we
  * who are behind: those chunks do not count.
  */
 static always bool chunks_are_over(struct __sk_buff *skb, const struct packet *p, struct chaos_sock *s,
@@ -245,9 +300,15 @@ static always bool keep_payload(struct __sk_buff *skb, __u32 network, const stru
 	       !bpf_l4_csum_replace(skb, checksum, 0, (__u32)sum, BPF_F_PSEUDO_HDR);
 }
 
+/* A copy of what arrives comes in by the same device. On lo it is sent: let in, it would lose its route and 127.0.0.1 be a martian. */
+static always void come_again(struct __sk_buff *skb)
+{
+	bpf_clone_redirect(skb, skb->ifindex, skb->ifindex == LOOPBACK_IFINDEX ? 0 : BPF_F_INGRESS);
+}
+
 /*
  * A reset right behind the segment that is cut: the segment itself as a copy, with the number of the first byte that is
- * withheld. It comes in by the same device after this one, and tc lets a RST by.
+ * withheld. It comes in after this one, and tc lets a RST by.
  */
 static always void reset_behind(struct __sk_buff *skb, __u32 transport, const struct packet *p, __u32 at)
 {
@@ -256,7 +317,7 @@ static always void reset_behind(struct __sk_buff *skb, __u32 transport, const st
 	if (!set_flags(skb, transport, TCP_RST | TCP_ACK) ||
 	    !store_tcp(skb, transport, field, bpf_htonl(p->seq), bpf_htonl(at), 4))
 		return;
-	bpf_clone_redirect(skb, skb->ifindex, BPF_F_INGRESS);
+	come_again(skb);
 	store_tcp(skb, transport, field, bpf_htonl(at), bpf_htonl(p->seq), 4);
 }
 

@@ -59,9 +59,9 @@ enum chaos_fault {
 /* Faults that go on for as long as the rule does, on the connection that they have hit. */
 #define CHAOS_LASTING (CHAOS_SILENCE | CHAOS_PACING | 1 << CHAOS_BREAK_AFTER)
 
-/* What a fault needs of the device by which a packet leaves: tc, or a queue that honours skb->tstamp. Else it is skipped. */
-#define CHAOS_FAULTS_BY_TC (1 << CHAOS_RESET | 1 << CHAOS_DUPLICATE | 1 << CHAOS_CORRUPT | 1 << CHAOS_REORDER)
-#define CHAOS_FAULTS_AT_ARRIVAL (1 << CHAOS_RESET | 1 << CHAOS_CORRUPT | 1 << CHAOS_BREAK_AFTER)
+/* Damage to single packets; faults that tc does to what arrives; those that need a queue that honours skb->tstamp. */
+#define CHAOS_DAMAGE (1 << CHAOS_DUPLICATE | 1 << CHAOS_CORRUPT | 1 << CHAOS_REORDER)
+#define CHAOS_FAULTS_AT_ARRIVAL (1 << CHAOS_RESET | CHAOS_DAMAGE | 1 << CHAOS_BREAK_AFTER)
 #define CHAOS_FAULTS_BY_FQ (1 << CHAOS_DELAY | 1 << CHAOS_REORDER) /* and CHAOS_PACING of what leaves */
 
 /* What becomes of a question for a name. */
@@ -116,7 +116,7 @@ enum chaos_loss {
 	CHAOS_LOSS_COUNT,
 };
 
-/* How a response stops in the middle. */
+/* How a response, or a request, stops in the middle. */
 enum chaos_break_how {
 	CHAOS_BREAK_RESET,
 	CHAOS_BREAK_CLOSE, /* with the end of the stream, as if that were all */
@@ -198,7 +198,8 @@ struct chaos_rule {
 	__u32 dns;	      /* enum chaos_dns */
 	__u8 idle_how;	      /* half-open: CHAOS_BREAK_STALL or CHAOS_BREAK_RESET */
 	__u8 break_how;	      /* break-after: enum chaos_break_how, */
-	__u8 pad[2];
+	__u8 waits_for;	      /* enum chaos_device_flag, a set: what must be there before payload may leave */
+	__u8 pad;
 	__u32 break_chunks;   /* after so many events of a stream, */
 	__u64 break_ns;	      /* or so long, or, when both are 0, */
 	__u64 break_bytes;    /* so many bytes */
@@ -625,12 +626,12 @@ struct chaos_sock {
 	__u8 listener;		   /* copied from a listener, not looked at since */
 	struct chaos_verdict verdict;
 	struct chaos_owner owner;
-	__u64 cut_begun_ns;	   /* break-after: when the response began, */
+	__u64 cut_begun_ns;	   /* break-after: when the response (or request) began, */
 	__u32 cut_from;		   /* its first byte, */
 	__u32 cut_at;		   /* the first byte that is withheld, */
 	__u32 cut_high;		   /* one beyond the last byte that was let by */
 	__u32 cut_chunks;	   /* chunks that have ended since; cut_line: where in a line the last byte was */
-	__u64 listener_cookie;	   /* of the listener that this was copied from */
+	__u64 cookie;		   /* of the listener that this was copied from; of a UDP socket, its own */
 
 	/* TCP, written by packets that leave only. */
 	__u32 burst_seq;	   /* first byte of the open request */
@@ -652,8 +653,8 @@ struct chaos_sock {
 	__u8 in_hello;		   /* its ClientHello began in an earlier segment than the one that settles its name */
 	__u8 cut_line;
 	__u8 arrive_synced;	   /* arrive_record is valid */
-	__u8 pad[1];
-	__u32 cut_acked;	   /* what the client has said that it has got */
+	__u8 waited;		   /* something that arrived went through an ifb */
+	__u32 cut_acked;	   /* what the receiver has said that it has got */
 
 	/* TCP, packets that arrive and wait in the ifb; outlives the verdict, as they do. */
 	__u64 arrive_until_mono_ns; /* when the last of them goes on; 0: none ever came */
@@ -793,6 +794,8 @@ struct chaos_knobs {
 	__u32 follows;      /* 1: rules' cgroups may come later: a connection that no rule names may be named then */
 	__u32 chunks;	    /* 1: some rule counts the chunks of streams */
 	__u32 paces_arriving; /* 1: some rule slows or holds what arrives */
+	__u32 cuts_leaving; /* 1: some rule ends early what leaves */
+	__u32 datagrams_arriving; /* 1: some rule damages datagrams that arrive */
 	__u32 ifb_redirect; /* 1: bpf_redirect() reaches an ifb; 0: a second filter redirects there, see chaos_tc_pick */
 	__u32 set_tstamp;   /* 1: bpf_skb_set_tstamp exists; 0: skb->tstamp is written, and cleared at the socket */
 	__u32 ramps;	    /* 1: some rule has a value that moves */

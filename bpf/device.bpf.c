@@ -1,82 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * What has to be done to a packet at a device (tc): lose it below the socket, turn it into a reset, damage it, or send a
- * copy that may wait. Nothing is decided here for packets that leave: the socket hook has marked them. For packets that
- * arrive `reset`, `corrupt` and `break-after` are decided here, since tc runs before the socket hook and a packet cannot be
- * changed there; so are answers of DNS that dns.bpf.c waits for, and `rate` and `tokens`, since it cannot be held there.
+ * copy that may wait. Nothing but the place where a stream stops (`break-after`) is decided here for packets that leave: the
+ * socket hook has marked them. For packets that arrive everything is decided here that changes, doubles or holds them, since
+ * tc runs before the socket hook, which can do none of it; answers of DNS that dns.bpf.c waits for are found here, too.
  *
  * Every packet that is not ours goes on to whatever else is attached (TC_ACT_UNSPEC ends no chain).
  */
-#include "bpf/break.bpf.h"
+#include "bpf/break_leaving.bpf.h"
 #include "bpf/damage.bpf.h"
 #include "bpf/ifb.bpf.h"
 #include "bpf/reset.bpf.h"
-
-/* No device has this index: a packet redirected there is freed, and its sender told that it left. */
-#define NOWHERE 0x7fffffff
-
-/* The copy of a held packet passes through here again, on the same CPU, before bpf_clone_redirect returns. */
-struct held_copy {
-	__u64 until_mono_ns;
-};
-MAP(BPF_MAP_TYPE_PERCPU_ARRAY, chaos_copy, __u32, struct held_copy, 1);
 
 /* Of the checksum in the transport header. */
 static always __u32 checksum_offset(const struct packet *p)
 {
 	return p->protocol == CHAOS_UDP ? offsetof(struct udp_header, checksum) : offsetof(struct tcp_header, checksum);
-}
-
-static always bool swap(struct __sk_buff *skb, __u32 offset, __u32 size)
-{
-	__u8 a[16], b[16];
-
-	if (size > sizeof(a))
-		return false;
-	return !bpf_skb_load_bytes(skb, offset, a, size) && !bpf_skb_load_bytes(skb, offset + size, b, size) &&
-	       !bpf_skb_store_bytes(skb, offset, b, size, 0) && !bpf_skb_store_bytes(skb, offset + size, a, size, 0);
-}
-
-/* Makes a segment a RST that carries the same sequence numbers. The payload stays: a RST may have one. */
-static always bool set_reset_flags(struct __sk_buff *skb, __u32 transport)
-{
-	return set_flags(skb, transport, TCP_RST | TCP_ACK);
-}
-
-/* Swaps addresses and ports, which leaves every checksum as it is. */
-static always bool turn_around(struct __sk_buff *skb, __u32 network, const struct packet *p)
-{
-	if (!swap(skb, network + p->transport, 2))
-		return false;
-	if (p->ipv6)
-		return swap(skb, network + offsetof(struct ipv6_header, source), 16);
-	return swap(skb, network + offsetof(struct ipv4_header, source), 4);
-}
-
-/*
- * Turns a segment around: the peer's RST, with the number that the sender expects next.
- */
-static always bool turn_into_reset(struct __sk_buff *skb, __u32 network, const struct packet *p)
-{
-	__u32 transport = network + p->transport;
-	__u32 seq = p->ack, ack = p->seq + p->payload + !!(p->tcp_flags & (TCP_SYN | TCP_FIN));
-
-	if (!set_reset_flags(skb, transport) ||
-	    !store_tcp(skb, transport, offsetof(struct tcp_header, seq), bpf_htonl(p->seq), bpf_htonl(seq), 4) ||
-	    !store_tcp(skb, transport, offsetof(struct tcp_header, ack), bpf_htonl(p->ack), bpf_htonl(ack), 4))
-		return false;
-	return turn_around(skb, network, p);
-}
-
-/* Hands a packet that was turned around back to its sender. */
-static always int send_back(struct __sk_buff *skb, __u32 network)
-{
-	/* lo brings it back by itself; redirected, it would lose its route and 127.0.0.1 be a martian. */
-	if (skb->ifindex == LOOPBACK_IFINDEX)
-		return TC_ACT_UNSPEC;
-	if (network == ETH_HLEN && !swap(skb, 0, 6))
-		return bpf_redirect(NOWHERE, 0);
-	return bpf_redirect(skb->ifindex, BPF_F_INGRESS);
 }
 
 static always int reset(struct __sk_buff *skb, bool peer)
@@ -207,20 +146,6 @@ static always void corrupt(struct __sk_buff *skb)
 		corrupt_payload(skb, network, &p);
 }
 
-/* A copy that keeps the time until which the packet is to wait, if any. */
-static always bool send_copy(struct __sk_buff *skb)
-{
-	__u32 zero = 0;
-	struct held_copy *copy = bpf_map_lookup_elem(&chaos_copy, &zero);
-
-	if (!copy)
-		return false;
-	copy->until_mono_ns = skb->tstamp;
-	bpf_clone_redirect(skb, skb->ifindex, 0);
-	copy->until_mono_ns = 0;
-	return true;
-}
-
 /*
  * `per: packet`: a packet that waits in fq still counts against its socket, which then may send two at a time only
  * (TCP small queues) and crawls. A copy has no socket; the original ends here as if it had left.
@@ -268,6 +193,14 @@ int chaos_tc_out(struct __sk_buff *skb)
 		return answer(skb, mark & DNS_RCODE);
 	if (knobs.faults & 1 << CHAOS_CORRUPT && mark & MARK_CORRUPT)
 		corrupt(skb);
+	if (knobs.cuts_leaving && mark & MARK_BREAK) {
+		switch (break_leaving(skb)) {
+		case CUT_LOSE:
+			return bpf_redirect(NOWHERE, 0);
+		case CUT_SEND_BACK:
+			return send_back(skb, network_offset(skb));
+		}
+	}
 	if (knobs.faults & 1 << CHAOS_DUPLICATE && mark & MARK_DUPLICATE)
 		send_copy(skb);
 	switch (mark & MARK_ACTION) {
@@ -284,24 +217,28 @@ int chaos_tc_out(struct __sk_buff *skb)
 	}
 }
 
-/* ---- arriving: reset, corrupt, break-after, rate, tokens -------------------------------------------------------- */
+/* ---- arriving --------------------------------------------------------------------------------------------------- */
 
-static always struct bpf_sock *find_socket(struct __sk_buff *skb, const struct packet *p)
+/* A function of its own: what it needs of the stack is free again when a verdict is looked for. */
+static __noinline struct bpf_sock *find_socket(struct __sk_buff *skb, const struct packet *p)
 {
 	struct bpf_sock_tuple tuple = {};
+	__u32 size = p->ipv6 ? sizeof(tuple.ipv6) : sizeof(tuple.ipv4);
 
 	if (p->ipv6) {
 		__builtin_memcpy(tuple.ipv6.saddr, p->source, 16);
 		__builtin_memcpy(tuple.ipv6.daddr, p->destination, 16);
 		tuple.ipv6.sport = bpf_htons(p->source_port);
 		tuple.ipv6.dport = bpf_htons(p->destination_port);
-		return bpf_skc_lookup_tcp(skb, &tuple, sizeof(tuple.ipv6), BPF_F_CURRENT_NETNS, 0);
+	} else {
+		__builtin_memcpy(&tuple.ipv4.saddr, p->source + 12, 4);
+		__builtin_memcpy(&tuple.ipv4.daddr, p->destination + 12, 4);
+		tuple.ipv4.sport = bpf_htons(p->source_port);
+		tuple.ipv4.dport = bpf_htons(p->destination_port);
 	}
-	__builtin_memcpy(&tuple.ipv4.saddr, p->source + 12, 4);
-	__builtin_memcpy(&tuple.ipv4.daddr, p->destination + 12, 4);
-	tuple.ipv4.sport = bpf_htons(p->source_port);
-	tuple.ipv4.dport = bpf_htons(p->destination_port);
-	return bpf_skc_lookup_tcp(skb, &tuple, sizeof(tuple.ipv4), BPF_F_CURRENT_NETNS, 0);
+	if (knobs.datagrams_arriving && p->protocol == CHAOS_UDP)
+		return bpf_sk_lookup_udp(skb, &tuple, size, BPF_F_CURRENT_NETNS, 0);
+	return bpf_skc_lookup_tcp(skb, &tuple, size, BPF_F_CURRENT_NETNS, 0);
 }
 
 /* The rule for a packet that arrives at a socket, before the socket hook has seen it; NULL: none. */
@@ -321,42 +258,66 @@ static always const struct chaos_rule *rule_arriving(struct chaos_sock *s, const
 	return v->rule == CHAOS_NO_RULE ? NULL : rule_of(v->rule);
 }
 
-static always bool corrupts_arriving(const struct chaos_sock *s, const struct flow *f, const struct chaos_rule *r,
-				     struct chaos_stats *stats)
-{
-	/* The number that the socket hook will give it. */
-	const struct damage d = {
-		.fault = CHAOS_CORRUPT, .ppm = r->corrupt_ppm, .salt = SALT_CORRUPT, .packet = s->packet + 1
-	};
-
-	return touches(r, CHAOS_CORRUPT, s->side, false) && damages(&d, f, s, &s->verdict, r, stats, true);
-}
-
 /* What becomes of a packet that arrives: first something is done to it, then it may wait. */
 struct arrival {
-	__u32 todo; /* 0, MARK_RESET, MARK_CORRUPT or MARK_CUT */
+	__u32 todo; /* 0, MARK_RESET, MARK_CUT, or a set of MARK_CORRUPT and MARK_DUPLICATE */
 	__u32 ifb;  /* where it waits, 0: nowhere */
 	__u64 until_mono_ns;
 	struct cut cut;
 };
+
+/* Everything that happens to single packets and is not loss. A copy does not wait: of what does there is none. */
+static always void damage_arriving(struct __sk_buff *skb, const struct chaos_sock *s, const struct flow *f,
+				   const struct packet *p, const struct chaos_verdict *v, const struct chaos_rule *r,
+				   struct chaos_stats *stats, struct arrival *a)
+{
+	struct damage d = { .packet = s->packet + 1 }; /* the number that the socket hook will give it */
+
+	if (p->payload && touches(r, CHAOS_CORRUPT, s->side, false)) {
+		d.fault = CHAOS_CORRUPT;
+		d.ppm = r->corrupt_ppm;
+		d.salt = SALT_CORRUPT;
+		if (damages(&d, f, s, v, r, stats, true))
+			a->todo |= MARK_CORRUPT;
+	}
+	if (p->payload && touches(r, CHAOS_REORDER, s->side, false)) {
+		const __u32 ifb = ifb_of(&s->owner, skb->ifindex);
+		const __u64 now = bpf_ktime_get_ns();
+
+		d.fault = CHAOS_REORDER;
+		d.ppm = r->reorder_ppm;
+		d.salt = SALT_REORDER;
+		d.delay_ns = r->reorder_ns;
+		if (damages(&d, f, s, v, r, stats, ifb != 0)) {
+			a->until_mono_ns = (a->until_mono_ns > now ? a->until_mono_ns : now) + r->reorder_ns;
+			a->ifb = ifb;
+		}
+	}
+	if (touches(r, CHAOS_DUPLICATE, s->side, false)) {
+		d.fault = CHAOS_DUPLICATE;
+		d.ppm = r->duplicate_ppm;
+		d.salt = SALT_DUPLICATE;
+		d.delay_ns = 0;
+		if (damages(&d, f, s, v, r, stats, !a->ifb && !skb->mark))
+			a->todo |= MARK_DUPLICATE;
+	}
+}
 
 /* What is to be done to a packet with payload, or one that ends the stream. */
 static always __u32 change_arriving(struct __sk_buff *skb, struct chaos_sock *s, const struct flow *f,
 				    const struct packet *p, const struct chaos_rule *r, struct chaos_stats *stats,
 				    struct cut *cut)
 {
-	if (cuts(skb, f, p, s, &s->verdict, r, stats)) {
+	if (does(r, CHAOS_BREAK_AFTER) && !cut_leaves(r, s->side) && cuts(skb, f, p, s, &s->verdict, r, stats)) {
 		cut->at = s->verdict.cut & CUT_DONE ? s->cut_at : p->seq;
 		cut->how = s->verdict.cut & CUT_DONE ? r->break_how : CHAOS_BREAK_STALL;
 		return MARK_CUT;
 	}
-	if (!p->payload)
-		return 0;
-	if (does(r, CHAOS_RESET) && !is_inside(r) && resets_arriving(skb, s, f, r, stats)) {
+	if (p->payload && does(r, CHAOS_RESET) && !is_inside(r) && resets_arriving(skb, s, f, r, stats)) {
 		count(&stats->packets);
 		return MARK_RESET;
 	}
-	return corrupts_arriving(s, f, r, stats) ? MARK_CORRUPT : 0;
+	return 0;
 }
 
 static always void decide_arriving(struct __sk_buff *skb, struct bpf_sock *sk, struct chaos_sock *s,
@@ -368,14 +329,49 @@ static always void decide_arriving(struct __sk_buff *skb, struct bpf_sock *sk, s
 
 	r = rule_arriving(s, p, &f);
 	stats = stats_of(s->verdict.rule);
+	if (r && does(r, CHAOS_BREAK_AFTER) && s->side == CHAOS_SIDE_SERVER && !cut_leaves(r, s->side) && p->payload &&
+	    !s->verdict.cut)
+		count_on(s, &s->verdict, r, expected_by(sk, p));
 	if (r && stats && knobs.faults & CHAOS_FAULTS_AT_ARRIVAL && !(p->tcp_flags & TCP_RST))
 		a->todo = change_arriving(skb, s, &f, p, r, stats, &a->cut);
-	if (!knobs.paces_arriving)
+	if (knobs.paces_arriving) {
+		a->ifb = ifb_of(&s->owner, skb->ifindex);
+		a->until_mono_ns = pace_arriving(skb, &f, p, s, sk, r, stats, a->ifb != 0);
+		if (!a->until_mono_ns)
+			a->ifb = 0;
+	}
+	if (r && stats && knobs.faults & CHAOS_DAMAGE && !a->todo && !(p->tcp_flags & TCP_RST))
+		damage_arriving(skb, s, &f, p, &s->verdict, r, stats, a);
+	if (a->ifb)
+		s->waited = 1;
+}
+
+/* A datagram: the peer has a verdict of its own, as it has in flow_packet() of socket.bpf.c. */
+static always void decide_datagram(struct __sk_buff *skb, struct chaos_sock *s, const struct packet *p,
+				   struct arrival *a)
+{
+	const struct chaos_rule *r;
+	struct chaos_verdict *v;
+	struct chaos_stats *stats;
+	struct flow f = {};
+
+	if (!s->known || !s->cookie)
 		return;
-	a->ifb = ifb_of(&s->owner, skb->ifindex);
-	a->until_mono_ns = pace_arriving(skb, &f, p, s, sk, r, stats, a->ifb != 0);
-	if (!a->until_mono_ns)
-		a->ifb = 0;
+	if (s->side == CHAOS_SIDE_UNKNOWN)
+		s->side = CHAOS_SIDE_SERVER; /* whoever speaks first is the client */
+	f.side = s->side;
+	f.spared = s->spared;
+	f.protocol = CHAOS_UDP;
+	flow_of_packet(&f, p, false);
+	v = flow_verdict(s, &f);
+	if (!v || v->rule == CHAOS_NO_RULE)
+		return;
+	r = rule_of(v->rule);
+	stats = stats_of(v->rule);
+	if (r && stats)
+		damage_arriving(skb, s, &f, p, v, r, stats, a);
+	if (a->ifb)
+		s->waited = 1;
 }
 
 /* Does the change; false: the packet is to be lost. */
@@ -385,24 +381,31 @@ static always bool change(struct __sk_buff *skb, const struct packet *p, const s
 
 	if (knobs.faults & 1 << CHAOS_BREAK_AFTER && a->todo == MARK_CUT)
 		return network >= 0 && cut_short(skb, network, p, &a->cut);
-	if (a->todo == MARK_CORRUPT) {
-		if (network >= 0)
-			corrupt_payload(skb, network, p);
-		return true;
+	if (a->todo == MARK_RESET)
+		return network >= 0 && set_reset_flags(skb, network + p->transport);
+	if (a->todo & MARK_CORRUPT && network >= 0)
+		corrupt_payload(skb, network, p);
+	if (a->todo & MARK_DUPLICATE) {
+		skb->mark = MARK | MARK_COPY;
+		come_again(skb);
+		skb->mark = 0;
 	}
-	return network >= 0 && set_reset_flags(skb, network + p->transport);
+	return true;
 }
 
 /* Can anything be done to such a packet? */
 static always bool is_looked_at(const struct packet *p)
 {
-	if (p->protocol != CHAOS_TCP || p->tcp_flags & TCP_SYN)
+	if (p->protocol == CHAOS_UDP)
+		return knobs.datagrams_arriving;
+	if (p->tcp_flags & TCP_SYN)
 		return false;
 	if (knobs.paces_arriving && p->tcp_flags & (TCP_FIN | TCP_RST))
 		return true;
 	if (p->tcp_flags & TCP_RST || !(knobs.paces_arriving || knobs.faults & CHAOS_FAULTS_AT_ARRIVAL))
 		return false;
-	return p->payload || (knobs.faults & 1 << CHAOS_BREAK_AFTER && p->tcp_flags & TCP_FIN);
+	return p->payload || knobs.faults & 1 << CHAOS_DUPLICATE ||
+	       (knobs.faults & 1 << CHAOS_BREAK_AFTER && p->tcp_flags & TCP_FIN);
 }
 
 /* Does some rule name a port of this packet? Finding the socket costs far more than asking first. */
@@ -433,8 +436,10 @@ static always int arriving(struct __sk_buff *skb)
 		return TC_ACT_UNSPEC;
 	full = bpf_sk_fullsock(sk);
 	s = full && full->state != BPF_TCP_LISTEN ? bpf_sk_storage_get(&chaos_sock, full, NULL, 0) : NULL;
-	if (s)
+	if (s && p.protocol == CHAOS_TCP)
 		decide_arriving(skb, full, s, &p, &a);
+	else if (s && knobs.datagrams_arriving)
+		decide_datagram(skb, s, &p, &a);
 	bpf_sk_release(sk);
 	if (a.todo && !change(skb, &p, &a))
 		return bpf_redirect(NOWHERE, 0);
@@ -446,6 +451,10 @@ int chaos_tc_in(struct __sk_buff *skb)
 {
 	if (knobs.paces_arriving && !knobs.ifb_redirect)
 		skb->cb[0] = 0; /* whatever others have left there is no word to chaos_tc_pick */
+	if (knobs.faults & 1 << CHAOS_DUPLICATE && skb->mark == (MARK | MARK_COPY)) {
+		skb->mark = 0;
+		return TC_ACT_UNSPEC;
+	}
 	if (!armed())
 		return TC_ACT_UNSPEC;
 	return arriving(skb);

@@ -18,6 +18,8 @@ int chaos_create(struct bpf_sock *ctx)
 	current_owner(&s->owner);
 	s->owner.netns = bpf_get_netns_cookie(ctx);
 	s->known = 1;
+	if (ctx->protocol == IPPROTO_UDP)
+		s->cookie = bpf_get_socket_cookie(ctx);
 	report_netns(&s->owner);
 	return 1;
 }

@@ -18,10 +18,12 @@ enum mark_action {
 	MARK_RESET_PEER,        /* turn it into the sender's RST for the peer */
 	MARK_HOLD,              /* delay it by skb->tstamp, without its socket */
 	MARK_CUT,               /* never on a packet: end it early, see break.bpf.h */
+	MARK_COPY,              /* on one that arrives: made here, to be let by */
 	MARK_ACTION = 0xff,     /* one of the above; and any of these, before it: */
 	MARK_CORRUPT = 0x100,   /* damage its payload */
 	MARK_DUPLICATE = 0x200, /* send a copy as well */
 	MARK_ANSWER = 0x400,    /* a DNS query: answer it with the rcode in place of the action */
+	MARK_BREAK = 0x800,     /* the stream may stop in it, see break_leaving.bpf.h */
 };
 
 /* Questions that wait for an answer, of both hooks: see dns.bpf.c, and device.bpf.c, which changes the answer. */
@@ -75,7 +77,7 @@ static always void flow_of_packet(struct flow *f, const struct packet *p, bool l
 /* The first packet of an accepted connection: it goes on with what was decided when it knocked. */
 static always void leave_listener(struct chaos_sock *s, const struct flow *f)
 {
-	struct chaos_flow_key key = { .cookie = s->listener_cookie, .peer_port = f->peer_port };
+	struct chaos_flow_key key = { .cookie = s->cookie, .peer_port = f->peer_port };
 	struct chaos_verdict *v;
 
 	copy16(key.peer, f->peer);
@@ -88,6 +90,26 @@ static always void leave_listener(struct chaos_sock *s, const struct flow *f)
 	} else {
 		__builtin_memset(&s->verdict, 0, sizeof(s->verdict)); /* what was copied is the listener's own */
 	}
+}
+
+/* One peer of a socket that has many: UDP, or what knocks at a listener and has no socket yet. Its verdict is kept apart. */
+static always struct chaos_verdict *flow_verdict(struct chaos_sock *s, struct flow *f)
+{
+	struct chaos_flow_key key = { .cookie = s->cookie, .peer_port = f->peer_port };
+	struct chaos_verdict *v;
+	__u32 zero = 0;
+	void *blank;
+
+	copy16(key.peer, f->peer);
+	v = bpf_map_lookup_elem(&chaos_flows, &key);
+	blank = bpf_map_lookup_elem(&chaos_blank, &zero);
+	if (!v && blank) {
+		bpf_map_update_elem(&chaos_flows, &key, blank, BPF_NOEXIST);
+		v = bpf_map_lookup_elem(&chaos_flows, &key);
+	}
+	if (v && !verdict_holds(v))
+		choose_verdict(f, &s->owner, v);
+	return v;
 }
 
 /* The name that was settled for a connection: under this load, since another one numbers its names in another way. */

@@ -9,7 +9,8 @@
  *	drop, and the kinds of silence     leaving: marked, tc loses it; arriving: never reaches the socket
  *	reset                              leaving: marked, tc answers it; arriving: device.bpf.c has seen it before us; inside the
  *	                                   process: noted, errno.bpf.c does it
- *	corrupt, duplicate, reorder        leaving: marked, tc does it
+ *	corrupt, duplicate, reorder        leaving: marked, tc does it; arriving: device.bpf.c has seen it before us
+ *	break-after                        where it begins; tc finds where it stops
  *	rate, tokens                       leaving: each packet is stamped behind the one before, fq holds it; arriving:
  *	                                   device.bpf.c has held it before us
  *	delay                              leaving: the first packet of a request is stamped, fq holds it, and the rest of
@@ -31,25 +32,10 @@ struct packet_context {
 
 /* ---- which connection is it, and what was decided for it ---------------------------------------------------- */
 
-/* A packet to or from a listener belongs to a connection that has no socket yet. */
-static __noinline struct chaos_verdict *flow_verdict(struct __sk_buff *skb, struct chaos_sock *s, struct flow *f)
+/* With a stack of its own, which is scarce here. */
+static __noinline struct chaos_verdict *verdict_of_peer(struct chaos_sock *s, struct flow *f)
 {
-	struct chaos_flow_key key = { .peer_port = f->peer_port };
-	struct chaos_verdict *v;
-	__u32 zero = 0;
-	void *blank;
-
-	key.cookie = bpf_get_socket_cookie(skb);
-	copy16(key.peer, f->peer);
-	v = bpf_map_lookup_elem(&chaos_flows, &key);
-	blank = bpf_map_lookup_elem(&chaos_blank, &zero);
-	if (!v && blank) {
-		bpf_map_update_elem(&chaos_flows, &key, blank, BPF_NOEXIST);
-		v = bpf_map_lookup_elem(&chaos_flows, &key);
-	}
-	if (v && !verdict_holds(v))
-		choose_verdict(f, &s->owner, v);
-	return v;
+	return flow_verdict(s, f);
 }
 
 /* An unconnected UDP socket talks to many peers. Returns false when no rule can name it, whoever the peer. */
@@ -303,18 +289,6 @@ static always void damage_leaving(struct __sk_buff *skb, struct packet_context *
 
 #define MAX_WAITS 3
 
-static always __u32 pace_needs(const struct chaos_sock *s, const struct chaos_rule *r)
-{
-	__u32 needed = 0;
-
-	if (touches(r, CHAOS_RATE, s->side, true) || (does(r, CHAOS_TOKENS) && s->side == CHAOS_SIDE_SERVER))
-		needed |= CHAOS_DEVICE_FQ;
-	if (knobs.paces_arriving &&
-	    (touches(r, CHAOS_RATE, s->side, false) || (does(r, CHAOS_TOKENS) && s->side == CHAOS_SIDE_CLIENT)))
-		needed |= CHAOS_DEVICE_INGRESS | CHAOS_DEVICE_IFB;
-	return needed;
-}
-
 /*
  * A device that appeared after the load is prepared within milliseconds of being asked for. Until then a packet that
  * begins a fault is not let by: it is lost here, once or twice, and TCP sends it again. Not for long: when nobody
@@ -322,18 +296,9 @@ static always __u32 pace_needs(const struct chaos_sock *s, const struct chaos_ru
  */
 static always bool waits_for_device(struct __sk_buff *skb, struct chaos_sock *s, const struct chaos_rule *r)
 {
-	__u32 faults = r->faults & knobs.faults, needed = 0, flags;
+	const __u32 needed = r->waits_for;
+	__u32 flags;
 
-	if (faults & (is_inside(r) ? CHAOS_FAULTS_BY_TC & ~(1 << CHAOS_RESET) : CHAOS_FAULTS_BY_TC))
-		needed |= CHAOS_DEVICE_EGRESS;
-	if (faults & 1 << CHAOS_BREAK_AFTER)
-		needed |= CHAOS_DEVICE_INGRESS;
-	if (holds_answer(r, s->side))
-		needed |= CHAOS_DEVICE_INGRESS | CHAOS_DEVICE_IFB;
-	else if (faults & CHAOS_FAULTS_BY_FQ)
-		needed |= CHAOS_DEVICE_FQ;
-	if (faults & CHAOS_PACING)
-		needed |= pace_needs(s, r);
 	if (!needed)
 		return false;
 	flags = device_flags(&s->owner, skb->ifindex);
@@ -366,7 +331,7 @@ static always int tcp_leaving(struct __sk_buff *skb, struct packet_context *c, s
 	else if (new_request)
 		begin_request(skb, c, s, v, r, stats);
 	if (does(r, CHAOS_BREAK_AFTER))
-		count_from(&c->p, s, v, r, new_request);
+		count_from(skb, &c->p, s, v, r, new_request);
 	if (s->burst_held)
 		hold_request(skb, &c->p, v, stats);
 	if (knobs.faults & CHAOS_PACING)
@@ -375,8 +340,10 @@ static always int tcp_leaving(struct __sk_buff *skb, struct packet_context *c, s
 	return PASS;
 }
 
-static always void tcp_arriving(struct packet_context *c, struct chaos_sock *s)
+static always void tcp_arriving(struct packet_context *c, struct chaos_sock *s, const struct chaos_rule *r)
 {
+	if (knobs.cuts_leaving && does(r, CHAOS_BREAK_AFTER))
+		hear_acknowledged(&c->p, s, r);
 	if (c->p.payload && !(c->p.tcp_flags & TCP_RST)) {
 		s->answered_ack = c->p.ack;
 		s->answers++;
@@ -466,7 +433,7 @@ static always int connection_packet(struct __sk_buff *skb, struct bpf_sock *sk, 
 	if (!leaves) {
 		if (c->p.payload && does(r, CHAOS_RESET) && is_inside(r))
 			resets_arriving(skb, s, &c->f, r, stats);
-		tcp_arriving(c, s);
+		tcp_arriving(c, s, r);
 		return PASS;
 	}
 	answer = tcp_leaving(skb, c, s, v, r, stats);
@@ -486,10 +453,11 @@ static always int flow_packet(struct __sk_buff *skb, struct bpf_sock *sk, struct
 	struct chaos_stats *stats;
 	struct chaos_rule *r;
 
+	if (!s->cookie || c->f.protocol == CHAOS_TCP)
+		s->cookie = bpf_get_socket_cookie(skb);
 	if (c->f.protocol == CHAOS_TCP) {
 		s->side = CHAOS_SIDE_SERVER;
 		s->listener = 1;
-		s->listener_cookie = bpf_get_socket_cookie(skb);
 	} else if (s->side == CHAOS_SIDE_UNKNOWN) {
 		s->side = leaves ? CHAOS_SIDE_CLIENT : CHAOS_SIDE_SERVER; /* whoever speaks first is the client */
 	}
@@ -499,7 +467,7 @@ static always int flow_packet(struct __sk_buff *skb, struct bpf_sock *sk, struct
 	flow_of_packet(&c->f, &c->p, leaves);
 	if (c->f.protocol == CHAOS_UDP && sk->dst_port)
 		flow_of_sock(&c->f, sk);
-	v = flow_verdict(skb, s, &c->f);
+	v = verdict_of_peer(s, &c->f);
 	if (!v || v->rule == CHAOS_NO_RULE)
 		return PASS;
 	stats = stats_of(v->rule);
@@ -537,7 +505,7 @@ static always int packet(struct __sk_buff *skb, bool leaves)
 	s = sock_state(sk);
 	if (!s)
 		return PASS;
-	if (knobs.paces_arriving && !knobs.set_tstamp && !leaves && s->arrive_until_mono_ns)
+	if (knobs.paces_arriving && !knobs.set_tstamp && !leaves && s->waited)
 		skb->tstamp = 0; /* the time that it waited for would be read as that of its arrival */
 	if (knobs.names && !leaves && (sk->protocol == IPPROTO_UDP || sk->dst_port == bpf_htons(DNS_PORT)))
 		hear_answer(skb);

@@ -189,6 +189,8 @@ Test(explain, what)
 		{ RULE("ports: 1", "break-after: { bytes: 4KiB }", ""),
 		  "a: TCP connections from any process to port 1 anywhere are reset after 4096 bytes of what the server says; ends after "
 		  "5 min." },
+		{ RULE("ports: 1, side: server, direction: request", "break-after: { bytes: 1, how: close }", ""),
+		  "a: TCP connections to any process serving port 1 are closed after 1 byte of what the client says; ends after 5 min." },
 		{ RULE("ports: 1", "break-after: { chunks: 12 }", ", per: request"),
 		  "a: TCP connections from any process to port 1 anywhere are reset after 12 chunks of each response; on all requests; "
 		  "ends after 5 min." },
@@ -237,13 +239,13 @@ Test(explain, damage)
 {
 	static const char *const cases[][2] = {
 		{ RULE("ports: 443", "duplicate: 5%", ", seed: 3"),
-		  "a: connections from any process to port 443 anywhere have 5 % of their packets towards the server sent twice; the "
+		  "a: connections from any process to port 443 anywhere have 5 % of their packets doubled; the "
 		  "same packets each time (seed 3); ends after 5 min." },
 		{ RULE("ports: 443, side: server", "corrupt: true, reorder: { percent: 10, by: 5ms }", ""),
-		  "a: connections to any process serving port 443 have all packets damaged and have 10 % of their packets towards the "
-		  "client overtaken by those sent in the next 5 ms; ends after 5 min." },
+		  "a: connections to any process serving port 443 have all packets damaged and have 10 % of their packets "
+		  "overtaken by those sent in the next 5 ms; ends after 5 min." },
 		{ RULE("ports: 443, direction: response", "corrupt: 2%", ""),
-		  "a: TCP connections from any process to port 443 anywhere have 2 % of their packets towards the client damaged; ends "
+		  "a: connections from any process to port 443 anywhere have 2 % of their packets towards the client damaged; ends "
 		  "after 5 min." },
 	};
 

@@ -109,7 +109,7 @@ int rule_possible(const struct load *load, size_t index, struct error *err)
 	if (rule_device_needs(rule) & CHAOS_DEVICE_IFB && !f->has[FEATURE_IFB]) {
 		error_set(err, -EOPNOTSUPP, EXIT_CANNOT,
 			  "%s of what arrives needs an ifb, which this kernel cannot do (%s)",
-			  fault_names[__builtin_ctz(rule->fault.faults & (CHAOS_PACING | 1 << CHAOS_DELAY))],
+			  fault_names[__builtin_ctz(rule->fault.faults & (CHAOS_PACING | CHAOS_FAULTS_BY_FQ))],
 			  f->why_not[FEATURE_IFB]);
 		error_hint(err,
 			   "load the modules ifb and act_mirred; distribution kernels have them. Or slow what leaves: "
@@ -182,6 +182,14 @@ static void add_devices(const struct load *load, size_t index, struct rule_plan 
 	append(plan->mechanism, sizeof(plan->mechanism), "; devices: %s", w.count ? w.list : "none yet");
 }
 
+static const char *ifb_words(const struct load *load, const struct rule *rule)
+{
+	if (!(rule_device_needs(rule) & CHAOS_DEVICE_IFB))
+		return "";
+	return load->features.ifb_redirect ? ", those that arrive in an ifb"
+					   : ", those that arrive in an ifb by act_mirred";
+}
+
 static void describe(const struct load *load, size_t index, struct rule_plan *plan)
 {
 	const struct rule *rule = &load->rules->rules[index];
@@ -203,8 +211,8 @@ static void describe(const struct load *load, size_t index, struct rule_plan *pl
 		append(m, size, "%saccept-silence: arriving payload at the socket, leaving payload by a %s program",
 		       m[0] ? "; " : "", tcx ? "TCX" : "clsact");
 	if (faults & 1 << CHAOS_BREAK_AFTER)
-		append(m, size, "%sbreak-after: arriving packets are cut by a %s program", m[0] ? "; " : "",
-		       tcx ? "TCX" : "clsact");
+		append(m, size, "%sbreak-after: %s packets are cut by a %s program", m[0] ? "; " : "",
+		       rule_device_needs(rule) & CHAOS_DEVICE_INGRESS ? "arriving" : "leaving", tcx ? "TCX" : "clsact");
 	if (faults & 1 << CHAOS_HALF_OPEN)
 		append(m, size, "%shalf-open: arriving packets at the socket, leaving ones by a %s program",
 		       m[0] ? "; " : "", tcx ? "TCX" : "clsact");
@@ -240,13 +248,10 @@ static void describe(const struct load *load, size_t index, struct rule_plan *pl
 		       tcx ? "TCX" : "clsact");
 	if (faults & CHAOS_PACING)
 		append(m, size, "%s%s: packets are stamped one behind the other, held by an fq queue%s",
-		       m[0] ? "; " : "", faults & 1 << CHAOS_RATE ? "rate" : "tokens",
-		       !(rule_device_needs(rule) & CHAOS_DEVICE_IFB) ? ""
-		       : load->features.ifb_redirect                 ? ", those that arrive in an ifb"
-								     : ", those that arrive in an ifb by act_mirred");
+		       m[0] ? "; " : "", faults & 1 << CHAOS_RATE ? "rate" : "tokens", ifb_words(load, rule));
 	if (faults & 1 << CHAOS_REORDER)
-		append(m, size, "%sreorder: a %s program holds a copy in an fq queue", m[0] ? "; " : "",
-		       tcx ? "TCX" : "clsact");
+		append(m, size, "%sreorder: a %s program holds packets in an fq queue%s", m[0] ? "; " : "",
+		       tcx ? "TCX" : "clsact", ifb_words(load, rule));
 	if (faults & FAULTS_BY_PROBE)
 		append(m, size, "%s: a probe on the function %s", fault_names[__builtin_ctz(faults)],
 		       load->features.has[FEATURE_PROBE_REGISTERS] && !rule_needs_assist(rule)

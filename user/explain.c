@@ -333,11 +333,10 @@ static void say_drop(struct sentence *s, const struct rule *rule)
 	say(s, "%s", towards[rule->match.directions]);
 }
 
-/* "have 5 % of their packets towards the server sent twice" */
+/* "have 5 % of their packets towards the server doubled" */
 static void say_damage(struct sentence *s, const struct rule *rule, enum chaos_fault fault)
 {
 	const struct match *match = &rule->match;
-	const bool client = match->side == CHAOS_SIDE_CLIENT;
 	uint32_t ppm = fault == CHAOS_DUPLICATE ? rule->fault.duplicate_ppm
 		       : fault == CHAOS_CORRUPT ? rule->fault.corrupt_ppm
 						: rule->fault.reorder_ppm;
@@ -346,11 +345,10 @@ static void say_damage(struct sentence *s, const struct rule *rule, enum chaos_f
 	if (ppm < ALL_PPM)
 		say_percent(s, ppm);
 	say(s, ppm < ALL_PPM ? " of their packets" : "all packets");
-	if (fault != CHAOS_CORRUPT || match->directions != CHAOS_BOTH)
-		say(s, " towards the %s",
-		    (fault == CHAOS_CORRUPT ? match->directions == CHAOS_REQUEST : client) ? "server" : "client");
+	if (match->directions != CHAOS_BOTH)
+		say(s, " towards the %s", match->directions == CHAOS_REQUEST ? "server" : "client");
 	if (fault == CHAOS_DUPLICATE)
-		say(s, " sent twice");
+		say(s, " doubled");
 	else if (fault == CHAOS_CORRUPT)
 		say(s, " damaged");
 	else
@@ -441,6 +439,7 @@ static void say_dns(struct sentence *s, const struct rule *rule)
 static void say_break(struct sentence *s, const struct rule *rule)
 {
 	static const char *const how[] = { "are reset", "are closed", "go silent" };
+	const bool request = rule->match.directions == CHAOS_REQUEST;
 
 	say(s, "%s after ", how[rule->fault.break_how]);
 	if (rule->fault.break_ns)
@@ -450,7 +449,10 @@ static void say_break(struct sentence *s, const struct rule *rule)
 	else
 		say(s, "%llu byte%s", (unsigned long long)rule->fault.break_bytes,
 		    rule->fault.break_bytes == 1 ? "" : "s");
-	say(s, rule->per == CHAOS_PER_REQUEST ? " of each response" : " of what the server says");
+	if (rule->per == CHAOS_PER_REQUEST)
+		say(s, request ? " of each request" : " of each response");
+	else
+		say(s, " of what the %s says", request ? "client" : "server");
 }
 
 /* "connections from ... lose 5 % of their packets and take 2 s longer for each request" */

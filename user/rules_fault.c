@@ -648,22 +648,6 @@ static int check_delay_direction(struct parser *p, const struct node *node, stru
 	return 0;
 }
 
-/* Done where packets leave only: requests at the client, responses at the server. */
-static int check_leaving(struct parser *p, const struct node *node, const struct match *match, const char *fault)
-{
-	if (match->side == CHAOS_SIDE_CLIENT && match->directions == CHAOS_RESPONSE)
-		return fail(p, match_mark(node, "direction"),
-			    "'%s' is for packets that leave the named process, and the response arrives at a client: "
-			    "use 'direction: request', or 'side: server' at the other end",
-			    fault);
-	if (match->side == CHAOS_SIDE_SERVER && match->directions == CHAOS_REQUEST)
-		return fail(p, match_mark(node, "direction"),
-			    "'%s' is for packets that leave the named process, and the request arrives at a server: "
-			    "use 'direction: response', or 'side: client' at the other end",
-			    fault);
-	return 0;
-}
-
 static int check_pace(struct parser *p, const struct node *node, struct rule *rule, enum chaos_fault fault)
 {
 	struct match *match = &rule->match;
@@ -676,20 +660,6 @@ static int check_pace(struct parser *p, const struct node *node, struct rule *ru
 	if (!paced)
 		return fail(p, match_mark(node, "direction"), "'tokens' are what a server sends: a request has none");
 	return paced & leaves ? 0 : check_arriving(p, node, match, fault);
-}
-
-/* What arrives is damaged for TCP only, where tc can tell whose it is: such a rule is about TCP alone. */
-static int check_corrupt(struct parser *p, const struct node *node, struct match *match)
-{
-	const enum chaos_direction leaves = match->side == CHAOS_SIDE_CLIENT ? CHAOS_REQUEST : CHAOS_RESPONSE;
-	const struct node *match_node = node_get(node, "match");
-
-	if (match->directions & leaves)
-		return 0;
-	if (match_node && node_get(match_node, "protocol") && (match->protocols & (1U << CHAOS_UDP)))
-		return check_leaving(p, node, match, "corrupt");
-	match->protocols = 1U << CHAOS_TCP;
-	return 0;
 }
 
 /* For faults of connections, which UDP does not have; without `protocol` the rule is about TCP alone. */
@@ -736,15 +706,11 @@ static int check_dns(struct parser *p, const struct node *node, struct rule *rul
 	return 0;
 }
 
-/* What arrives at a client is cut; a server's packets leave in pieces that are not yet what the wire sees. */
+/* The response is cut unless the rule is about requests alone. */
 static int check_break(struct parser *p, const struct node *node, struct rule *rule)
 {
-	if (rule->match.side == CHAOS_SIDE_SERVER)
-		return fail(p, match_mark(node, "side"),
-			    "'break-after' is for the client; the server has 'reset' and 'drop'");
-	if (rule->match.directions == CHAOS_REQUEST)
-		return fail(p, match_mark(node, "direction"),
-			    "'break-after' is about responses, leave 'direction' out");
+	if (rule->match.directions == CHAOS_REQUEST && rule->fault.break_chunks)
+		return fail(p, match_mark(node, "direction"), "'chunks' are what a server streams: a request has none");
 	if (rule->per == CHAOS_PER_PACKET)
 		return fail(p, node_get(node, "per") ? node_get(node, "per")->mark : node->mark,
 			    "'per: packet' makes no sense with 'break-after', use 'connection' or 'request'");
@@ -780,12 +746,6 @@ int fault_check(struct parser *p, const struct node *node, struct rule *rule)
 	else if (!err && rule->match.resolver)
 		err = fail(p, match_mark(node, "resolver"),
 			   "'resolver' is about questions for names, and goes with 'dns' only");
-	if (!err && HAS(fault, CHAOS_CORRUPT))
-		err = check_corrupt(p, node, &rule->match);
-	if (!err && HAS(fault, CHAOS_DUPLICATE))
-		err = check_leaving(p, node, &rule->match, "duplicate");
-	if (!err && HAS(fault, CHAOS_REORDER))
-		err = check_leaving(p, node, &rule->match, "reorder");
 	if (!err && HAS(fault, CHAOS_RATE))
 		err = check_pace(p, node, rule, CHAOS_RATE);
 	if (!err && HAS(fault, CHAOS_TOKENS))

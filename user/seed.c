@@ -453,6 +453,8 @@ static bool write_owner(const struct seed_socket *found, void *arg)
 		state.owner.cgroup_id = found->process->cgroup_id;
 		state.owner.netns = found->netns;
 		memcpy(state.owner.comm, found->process->comm, sizeof(state.owner.comm));
+		/* A UDP socket's own; of a TCP listener it is noted again with each packet. */
+		getsockopt(found->fd, SOL_SOCKET, SO_COOKIE, &state.cookie, &(socklen_t){ sizeof(state.cookie) });
 	}
 	state.spared = found->spared;
 	return bpf_map_update_elem(load->map_fd, &found->fd, &state, BPF_ANY) == 0;

@@ -546,6 +546,90 @@ static struct chaos_ramp ramp_of(const struct ramp *ramp)
 	return (struct chaos_ramp){ .to = ramp->to, .over_ns = ramp->over_ns };
 }
 
+/* What waits does so where it leaves, or, arriving and TCP, in an ifb. Tokens are what a server says. */
+static unsigned int wait_needs(const struct rule *rule)
+{
+	bool client = rule->match.side == CHAOS_SIDE_CLIENT;
+	unsigned int leaving = client ? CHAOS_REQUEST : CHAOS_RESPONSE, paced = 0, needs = 0;
+
+	if (rule->fault.faults & 1 << CHAOS_DELAY)
+		paced |= delay_holds_answers(&rule->match) ? CHAOS_RESPONSE : leaving;
+	if (rule->fault.faults & 1 << CHAOS_RATE)
+		paced |= rule->match.directions;
+	if (rule->fault.faults & 1 << CHAOS_TOKENS)
+		paced |= rule->match.directions & CHAOS_RESPONSE;
+	if (paced & leaving)
+		needs |= CHAOS_DEVICE_FQ;
+	if (paced & ~leaving && rule->match.protocols & 1 << CHAOS_TCP)
+		needs |= CHAOS_DEVICE_INGRESS | CHAOS_DEVICE_IFB;
+	return needs;
+}
+
+static bool touches(const struct rule *rule, bool leaving)
+{
+	const bool client = rule->match.side == CHAOS_SIDE_CLIENT;
+
+	return rule->match.directions & (client == leaving ? CHAOS_REQUEST : CHAOS_RESPONSE);
+}
+
+static unsigned int damage_needs(const struct rule *rule)
+{
+	unsigned int needs = 0;
+
+	if (touches(rule, true))
+		needs |= CHAOS_DEVICE_EGRESS;
+	if (touches(rule, false))
+		needs |= CHAOS_DEVICE_INGRESS;
+	if (rule->fault.faults & 1 << CHAOS_REORDER && touches(rule, true))
+		needs |= CHAOS_DEVICE_FQ;
+	if (rule->fault.faults & 1 << CHAOS_REORDER && touches(rule, false))
+		needs |= CHAOS_DEVICE_IFB;
+	return needs;
+}
+
+/* One direction is cut: the response, unless the rule is about requests. */
+static bool cut_leaves(const struct rule *rule)
+{
+	const bool response = rule->match.directions & CHAOS_RESPONSE;
+
+	return rule->fault.faults & 1 << CHAOS_BREAK_AFTER && response == (rule->match.side == CHAOS_SIDE_SERVER);
+}
+
+unsigned int rule_device_needs(const struct rule *rule)
+{
+	unsigned int faults = rule->fault.faults, needs = 0;
+
+	if (rule->fault.reset_inside) /* no packet is touched for it */
+		faults &= ~(1U << CHAOS_RESET);
+	if (faults & CHAOS_LOSING || cut_leaves(rule))
+		needs |= CHAOS_DEVICE_EGRESS;
+	if (faults & 1 << CHAOS_BREAK_AFTER && !cut_leaves(rule))
+		needs |= CHAOS_DEVICE_INGRESS;
+	if (faults & (1 << CHAOS_DNS | 1 << CHAOS_RESET))
+		needs |= CHAOS_DEVICE_EGRESS | CHAOS_DEVICE_INGRESS;
+	if (faults & CHAOS_DAMAGE)
+		needs |= damage_needs(rule);
+	needs |= wait_needs(rule);
+	if (faults & 1 << CHAOS_DELAY && rule->per == CHAOS_PER_PACKET)
+		needs |= CHAOS_DEVICE_EGRESS;
+	return needs;
+}
+
+/* What must be there before payload may leave: of packets that are lost tc is no condition. */
+static unsigned int first_needs(const struct rule *rule)
+{
+	struct rule kept = *rule;
+
+	kept.fault.faults &= ~CHAOS_LOSING;
+	return rule_device_needs(&kept);
+}
+
+/* Datagrams are found at their socket before it gets them for this alone. */
+static bool damages_datagrams(const struct rule *rule)
+{
+	return rule->fault.faults & CHAOS_DAMAGE && rule->match.protocols & 1 << CHAOS_UDP && touches(rule, false);
+}
+
 static void make_rule(struct chaos_rule *to, struct chaos_budget *budget, const struct rule *from, bool observe)
 {
 	to->faults = from->fault.faults;
@@ -590,6 +674,7 @@ static void make_rule(struct chaos_rule *to, struct chaos_budget *budget, const 
 	to->break_how = from->fault.break_how;
 	to->distribution = from->fault.distribution;
 	to->directions = from->match.directions;
+	to->waits_for = first_needs(from);
 	budget->max_hits = to->max_hits;
 	budget->window_ns = to->rate_window_ns;
 	make_slots(budget, from->rate_count);
@@ -599,45 +684,6 @@ static void make_rule(struct chaos_rule *to, struct chaos_budget *budget, const 
 bool rule_needs_assist(const struct rule *rule)
 {
 	return rule->fault.faults & 1 << CHAOS_CALL && (rule->fault.error || rule->fault.call_delay_ns);
-}
-
-/* What waits does so where it leaves, or, arriving and TCP, in an ifb. Tokens are what a server says. */
-static unsigned int wait_needs(const struct rule *rule)
-{
-	bool client = rule->match.side == CHAOS_SIDE_CLIENT;
-	unsigned int leaving = client ? CHAOS_REQUEST : CHAOS_RESPONSE, paced = 0, needs = 0;
-
-	if (rule->fault.faults & 1 << CHAOS_DELAY)
-		paced |= delay_holds_answers(&rule->match) ? CHAOS_RESPONSE : leaving;
-	if (rule->fault.faults & 1 << CHAOS_RATE)
-		paced |= rule->match.directions;
-	if (rule->fault.faults & 1 << CHAOS_TOKENS)
-		paced |= rule->match.directions & CHAOS_RESPONSE;
-	if (paced & leaving)
-		needs |= CHAOS_DEVICE_FQ;
-	if (paced & ~leaving && rule->match.protocols & 1 << CHAOS_TCP)
-		needs |= CHAOS_DEVICE_INGRESS | CHAOS_DEVICE_IFB;
-	return needs;
-}
-
-unsigned int rule_device_needs(const struct rule *rule)
-{
-	unsigned int faults = rule->fault.faults, needs = 0;
-
-	if (rule->fault.reset_inside) /* no packet is touched for it */
-		faults &= ~(1U << CHAOS_RESET);
-	if (faults & (CHAOS_LOSING | CHAOS_FAULTS_BY_TC))
-		needs |= CHAOS_DEVICE_EGRESS;
-	if (faults & CHAOS_FAULTS_AT_ARRIVAL)
-		needs |= CHAOS_DEVICE_INGRESS;
-	if (faults & 1 << CHAOS_DNS)
-		needs |= CHAOS_DEVICE_EGRESS | CHAOS_DEVICE_INGRESS;
-	if (faults & 1 << CHAOS_REORDER)
-		needs |= CHAOS_DEVICE_FQ;
-	needs |= wait_needs(rule);
-	if (faults & 1 << CHAOS_DELAY && rule->per == CHAOS_PER_PACKET)
-		needs |= CHAOS_DEVICE_EGRESS;
-	return needs;
 }
 
 /* Those for which tc looks at packets that arrive. */
@@ -671,6 +717,8 @@ static int make_rules(struct tables *t, const struct rules *rules, bool observe)
 		t->device_needs |= rule_device_needs(&rules->rules[i]);
 		t->knobs.losses |= 1 << t->rules[i].loss;
 		t->knobs.chunks |= t->rules[i].break_chunks > 0;
+		t->knobs.cuts_leaving |= cut_leaves(&rules->rules[i]);
+		t->knobs.datagrams_arriving |= damages_datagrams(&rules->rules[i]);
 		t->knobs.ramps |= has_ramp(&t->rules[i]);
 		t->knobs.ceiling |= t->rules[i].above_bytes > 0;
 		t->knobs.assist |= !!(t->rules[i].flags & CHAOS_RULE_ASSIST);

@@ -1,13 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Responses that stop in the middle (bpf/break.bpf.h), between real sockets: to the byte, whatever the segments. */
+/*
+ * Responses and requests that stop in the middle (bpf/break.bpf.h, bpf/break_leaving.bpf.h), between real sockets: to the
+ * byte, whatever the segments.
+ */
 #include <criterion/criterion.h>
 
 #include "tests/bpf/live.h"
 
-#define RULE(fault, more) \
-	"version: 1\nrules:\n- { name: a, match: { everything: true }, fault: { break-after: { " fault " } }, duration: 1h" more " }\n"
+#define RULE_OF(match, fault, more) \
+	"version: 1\nrules:\n- { name: a, match: { " match " }, fault: { break-after: { " fault " } }, duration: 1h" more " }\n"
+#define RULE(fault, more) RULE_OF("everything: true", fault, more)
 
-TestSuite(stops, .init = live_world, .fini = live_world_ends, .timeout = 200);
+/* What is cut, and whether it arrives at the named process or leaves it. */
+static const struct way {
+	const char *match;
+	bool request;
+} ways[] = {
+	{ "everything: true", false },
+	{ "everything: true, side: server", false },
+	{ "everything: true, direction: request", true },
+	{ "everything: true, side: server, direction: request", true },
+};
+
+TestSuite(stops, .init = live_world, .fini = live_world_ends, .timeout = 400);
 
 static uint8_t pattern(size_t i)
 {
@@ -35,7 +50,7 @@ static size_t read_all(int fd, size_t most, int ms, int *why)
 	return sum;
 }
 
-/* Sends so many bytes from the server in writes of `piece`, as a process of its own; its exit status is an errno. */
+/* Sends so many bytes in writes of `piece`, as a process of its own; its exit status is an errno. */
 static pid_t send_all(int fd, size_t size, size_t piece)
 {
 	pid_t pid = fork();
@@ -57,39 +72,49 @@ static pid_t send_all(int fd, size_t size, size_t piece)
 	_exit(0);
 }
 
-static void expect_stop(int family, const char *how, size_t bytes, size_t size, size_t piece)
+static void expect_stop(const struct way *way, int family, const char *how, size_t bytes, size_t size, size_t piece)
 {
 	const int wanted = strcmp(how, "reset") == 0 ? ECONNRESET : strcmp(how, "close") == 0 ? 0 : EAGAIN;
 	struct chaos_stats s;
 	char source[300];
 	struct live live;
 	struct ends e;
+	int sender, receiver;
 	size_t got;
 	pid_t pid;
 	int why;
 
-	snprintf(source, sizeof(source), RULE("bytes: %zu, how: %s", ""), bytes, how);
+	snprintf(source, sizeof(source), RULE_OF("%s", "bytes: %zu, how: %s", ""), way->match, bytes, how);
 	go_live(&live, source);
 	e = meet(family);
-	say(e.client, "hello", 5);
-	cr_assert_eq(hears(e.server, 5000), 5);
-	pid = send_all(e.server, size, piece);
-	got = read_all(e.client, SIZE_MAX, wanted == EAGAIN || bytes >= size ? 700 : 5000, &why);
-	cr_expect_eq(got, bytes < size ? bytes : size, "%s after %zu of %zu bytes by %zu: %zu came", how, bytes, size, piece, got);
-	cr_expect_eq(why, bytes < size ? wanted : EAGAIN, "%s after %zu of %zu bytes by %zu: ended by %d", how, bytes, size, piece, why);
+	if (way->request) {
+		sender = e.client;
+		receiver = e.server;
+	} else {
+		say(e.client, "hello", 5);
+		cr_assert_eq(hears(e.server, 5000), 5);
+		sender = e.server;
+		receiver = e.client;
+	}
+	pid = send_all(sender, size, piece);
+	got = read_all(receiver, SIZE_MAX, wanted == EAGAIN || bytes >= size ? 700 : 5000, &why);
+	cr_expect_eq(got, bytes < size ? bytes : size, "%s: %s after %zu of %zu bytes by %zu: %zu came", way->match, how, bytes,
+		     size, piece, got);
+	cr_expect_eq(why, bytes < size ? wanted : EAGAIN, "%s: %s after %zu of %zu bytes by %zu: ended by %d", way->match, how,
+		     bytes, size, piece, why);
 	s = stats_of_rule(&live.l, 0);
 	cr_expect_eq(s.injected, bytes < size);
 	cr_expect_eq(s.matched, bytes < size);
 	cr_expect_eq(s.faults[CHAOS_BREAK_AFTER], bytes < size);
 	if (wanted == EAGAIN && bytes < size) {
-		say(e.client, "still there", 11);
-		cr_expect_eq(hears(e.server, 5000), 11, "the connection stays open");
+		say(receiver, "still there", 11);
+		cr_expect_eq(hears(sender, 5000), 11, "%s: the connection stays open", way->match);
 		cr_assert_eq(engine_arm(live.l.engine.control_fd, 0), 0);
 		/* What was withheld comes after the end of the rule. */
 		for (size_t i = 0; got < size; i++) {
 			uint8_t byte;
 
-			cr_assert_eq(hear_within(e.client, &byte, 1, 10000), 1);
+			cr_assert_eq(hear_within(receiver, &byte, 1, 10000), 1);
 			cr_assert_eq(byte, pattern(got), "byte %zu", got);
 			got++;
 		}
@@ -106,18 +131,23 @@ Test(stops, small_ones)
 {
 	static const size_t sizes[] = { 1, 2, 999, 1000, 1001 };
 
-	for (size_t h = 0; h < COUNT(hows); h++)
-		for (size_t i = 0; i < COUNT(sizes); i++)
-			expect_stop(i % 2 ? AF_INET : AF_INET6, hows[h], sizes[i], 1000, i % 2 ? 1000 : 100);
+	for (size_t w = 0; w < COUNT(ways); w++)
+		for (size_t h = 0; h < COUNT(hows); h++)
+			for (size_t i = 0; i < COUNT(sizes); i++)
+				if (!w || (i + h) % 2)
+					expect_stop(&ways[w], i % 2 ? AF_INET : AF_INET6, hows[h], sizes[i], 1000,
+						    i % 2 ? 1000 : 100);
 }
 
 Test(stops, large_ones)
 {
 	static const size_t sizes[] = { 16384, 70000, 300001 };
 
-	for (size_t h = 0; h < COUNT(hows); h++)
-		for (size_t i = 0; i < COUNT(sizes); i++)
-			expect_stop(i % 2 ? AF_INET6 : AF_INET, hows[h], sizes[i], 500000, i == 1 ? 1460 : 100000);
+	for (size_t w = 0; w < COUNT(ways); w++)
+		for (size_t h = 0; h < COUNT(hows); h++)
+			for (size_t i = 0; i < COUNT(sizes); i++)
+				expect_stop(&ways[w], i % 2 ? AF_INET6 : AF_INET, hows[h], sizes[i], 500000,
+					    i == 1 ? 1460 : 100000);
 }
 
 /* The end of a response that is as long as allowed, or shorter, is heard as it is. */
@@ -140,12 +170,9 @@ Test(stops, a_response_that_is_short_enough)
 	live_ends(&live);
 }
 
-/* Counted anew for each response, or over the whole connection. */
-Test(stops, per_request_and_per_connection)
+static void expect_counting(const char *const *rules)
 {
-	static const char *const rules[] = { RULE("bytes: 10, how: reset", ", per: request"), RULE("bytes: 10, how: reset", "") };
-
-	for (size_t r = 0; r < COUNT(rules); r++) {
+	for (size_t r = 0; r < 2; r++) {
 		struct live live;
 		struct ends e;
 
@@ -164,7 +191,50 @@ Test(stops, per_request_and_per_connection)
 			cr_expect_eq(hears(e.client, 5000), 10);
 		}
 		cr_expect_eq(hears(e.client, 5000), -ECONNRESET);
-		cr_expect_eq(hears(e.server, 5000), -ECONNRESET, "what is sent again is answered by the client");
+		cr_expect_eq(hears(e.server, 5000), -ECONNRESET, "what is sent again is answered");
+		cr_expect_eq(stats_of_rule(&live.l, 0).injected, 1);
+		part_company(&e);
+		live_ends(&live);
+	}
+}
+
+/* Counted anew for each response, or over the whole connection. */
+Test(stops, per_request_and_per_connection)
+{
+	static const char *const at_client[] = { RULE("bytes: 10, how: reset", ", per: request"),
+						 RULE("bytes: 10, how: reset", "") };
+	static const char *const at_server[] = {
+		RULE_OF("everything: true, side: server", "bytes: 10, how: reset", ", per: request"),
+		RULE_OF("everything: true, side: server", "bytes: 10, how: reset", ""),
+	};
+
+	expect_counting(at_client);
+	expect_counting(at_server);
+}
+
+/* Each request of a connection, at the end that sends it and at the one that gets it. */
+Test(stops, requests)
+{
+	for (size_t w = 2; w < COUNT(ways); w++) {
+		char source[300];
+		struct live live;
+		struct ends e;
+
+		snprintf(source, sizeof(source), RULE_OF("%s", "bytes: 10, how: reset", ", per: request"), ways[w].match);
+		go_live(&live, source);
+		e = meet(AF_INET6);
+		for (int i = 0; i < 3; i++) {
+			say(e.client, "12345678", 8);
+			cr_expect_eq(hears(e.server, 5000), 8, "%s: request %d", ways[w].match, i);
+			say(e.server, "a response may be longer", 24);
+			cr_expect_eq(hears(e.client, 5000), 24, "%s: response %d", ways[w].match, i);
+		}
+		say(e.client, "1234", 4);
+		cr_expect_eq(hears(e.server, 5000), 4);
+		say(e.client, "56789abc", 8);
+		cr_expect_eq(hears(e.server, 5000), 6, "%s: the rest of it", ways[w].match);
+		cr_expect_eq(hears(e.server, 5000), -ECONNRESET);
+		cr_expect_eq(hears(e.client, 5000), -ECONNRESET);
 		cr_expect_eq(stats_of_rule(&live.l, 0).injected, 1);
 		part_company(&e);
 		live_ends(&live);

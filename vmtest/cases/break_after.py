@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # timeout: 240
-"""break-after: a response stops at a byte, by a reset, an end or silence; the neighbour's is whole."""
+"""break-after: a response, or a request, stops at a byte, by a reset, an end or silence; the neighbour's is whole."""
 import fcntl
 import socket
 import struct
@@ -14,9 +14,13 @@ HOSTS = [host for _, family, host, _ in PLACES if family != "mapped"]
 SIZES = [10, 1001, 70000, 300001]
 HOWS = {"reset": "ECONNRESET", "close": "eof", "stall": "timeout"}
 BODY = 400000
-KEPT, TIMED, TLS, BARE, LATER, CHUNKS, SHORT, TLS_CHUNKS = range(7790, 7798)
+KEPT, TIMED, TLS, BARE, LATER, CHUNKS, SHORT, TLS_CHUNKS, SERVED, SERVED_CHUNKS, ASKED = range(7790, 7801)
+SERVER = "case/server"
 REQUEST = f"GET /bytes/{BODY} HTTP/1.1\r\nHost: a\r\nUser-Agent: breaking\r\n\r\n"
 PORTS = {(how, size): 7750 + 4 * i + k for i, how in enumerate(HOWS) for k, size in enumerate(SIZES)}
+SERVED_PORTS = {(how, size): 7810 + 4 * i + k for i, how in enumerate(HOWS) for k, size in enumerate(SIZES)}
+ASKED_PORTS = {(how, end): 7830 + 2 * i + k for i, how in enumerate(HOWS) for k, end in enumerate(("client", "server"))}
+UPLOAD = 150000
 
 scene = None
 
@@ -24,11 +28,12 @@ scene = None
 def setup():
     global scene
     scene = Scene()
-    for port in [*PORTS.values(), KEPT, TIMED, BARE, LATER]:
+    for port in [*PORTS.values(), *SERVED_PORTS.values(), *ASKED_PORTS.values(), KEPT, TIMED, BARE, LATER, SERVED, ASKED]:
         scene.listen(port)
     scene.listen(TLS, "tls")
     scene.listen(TLS_CHUNKS, "tls")
     scene.listen(CHUNKS, "echo")
+    scene.listen(SERVED_CHUNKS, "echo")
     scene.listen(SHORT, "echo")
 
 
@@ -43,7 +48,16 @@ def rules():
         rule("chunks", CHUNKS, {"chunks": 3, "how": "close"}),
         rule("short", SHORT, {"chunks": 3}, per="request"),
         rule("tls-chunks", TLS_CHUNKS, {"chunks": 1}),
-        rule("bare", BARE, {"bytes": 2001})]
+        rule("bare", BARE, {"bytes": 2001})] + [
+        chaos.rule(f"served-{how}-{size}", {"cgroup": SERVER, "side": "server", "ports": [port]},
+                   {"break_after": {"bytes": size, "how": how}}) for (how, size), port in SERVED_PORTS.items()] + [
+        chaos.rule(f"asked-{how}-{end}", {"cgroup": VICTIM if end == "client" else SERVER, "side": end, "ports": [port],
+                                          "direction": "request"},
+                   {"break_after": {"bytes": UPLOAD, "how": how}}) for (how, end), port in ASKED_PORTS.items()] + [
+        chaos.rule("served-kept", {"cgroup": SERVER, "side": "server", "ports": [SERVED]}, {"break_after": "1KB"},
+                   per="request"),
+        chaos.rule("served-chunks", {"cgroup": SERVER, "side": "server", "ports": [SERVED_CHUNKS]},
+                   {"break_after": {"chunks": 3, "how": "close"}})]
 
 
 def drain(client, host, port, timeout=3):
@@ -60,6 +74,45 @@ def exact_to_the_byte():
                 met = drain(scene.neighbour, host, port, 1)
                 check(met["bytes"] > BODY and met["error"] == "timeout", f"{host}: the neighbour: {met}")
             expect(f"{how}-{size}", 1, event={"fault": "break-after", "comm": "victim", "side": "client"})
+
+
+@part
+def at_the_server():
+    """What it says leaves it no longer than that, whoever asks; the same server is whole on other ports."""
+    for (how, size), port in SERVED_PORTS.items():
+        for host in HOSTS:
+            met = drain(scene.neighbour, host, port, 3 if how == "stall" else 20)
+            check_equal((met["bytes"], met["error"]), (size, HOWS[how]), f"{host}: {how} after {size}")
+            expect(f"served-{how}-{size}", 1, event={"fault": "break-after", "side": "server"})
+    for host in HOSTS:
+        met = scene.neighbour.get(host, ASKED, f"/bytes/{BODY}")
+        check_equal((met["error"], met["bytes"]), (None, BODY), f"{host}: another port of it")
+
+
+@part
+def each_response_of_a_server():
+    for host in HOSTS:
+        number = scene.neighbour.open(host, SERVED)["id"]
+        for _ in range(4):
+            check_equal(scene.neighbour.request(number, "/bytes/800")["error"], None, f"{host}: a short response")
+        met = scene.neighbour.drain(number, REQUEST)
+        check_equal((met["bytes"], met["error"]), (1000, "ECONNRESET"), f"{host}: a long one")
+        expect("served-kept", 1)
+
+
+@part
+def requests():
+    """An upload ends in the middle: where it leaves its client, or where it arrives at the server."""
+    for (how, end), port in ASKED_PORTS.items():
+        for host in HOSTS:
+            number = scene.victim.open(host, port)["id"]
+            met = scene.victim.request(number, "/nothing", body=4 * UPLOAD, timeout=4)
+            wanted = {"reset": ("ECONNRESET", "EPIPE"), "close": ("ECONNRESET", "EPIPE", "eof"), "stall": ("timeout",)}[how]
+            check(met["error"] in wanted, f"{host}: {how} at the {end}: {met}")
+            expect(f"asked-{how}-{end}", 1, event={"side": end})
+            if end == "client":
+                met = scene.neighbour.request(scene.neighbour.open(host, port)["id"], "/nothing", body=4 * UPLOAD)
+                check_equal(met["error"], None, f"{host}: the neighbour's upload")
 
 
 @part
@@ -136,6 +189,16 @@ def chunks():
 
 
 @part
+def chunks_at_the_server():
+    for what, (head, stream) in STREAMS.items():
+        end = end_of((head, stream), 3)
+        host = HOSTS[len(what) % len(HOSTS)]
+        met = scene.neighbour.drain(scene.neighbour.open(host, SERVED_CHUNKS)["id"], head, 5, stream)
+        check_equal((met["bytes"], met["error"]), (end, "eof"), f"{host}: {what}")
+        expect("served-chunks", 1)
+
+
+@part
 def fewer_chunks():
     """A stream that is no longer is whole and counts for nothing; each response of a connection begins anew."""
     number = scene.victim.open(HOSTS[0], SHORT)["id"]
@@ -182,6 +245,9 @@ def checksums_that_are_looked_at():
         met = drain(scene.victim, host, BARE, 20)
         check_equal((met["bytes"], met["error"]), (2001, "ECONNRESET"), f"{host}: without offload")
         expect("bare", 1)
+        met = scene.neighbour.drain(scene.neighbour.open(host, SERVED)["id"], REQUEST, 20)
+        check_equal((met["bytes"], met["error"]), (1000, "ECONNRESET"), f"{host}: cut where it leaves, without offload")
+        expect("served-kept", 1)
 
 
 @alone

@@ -37,6 +37,36 @@ class Peer:
         sock.settimeout(1)
         self.sockets[host] = sock
 
+    def answer_datagrams(self, host):
+        """Each comes back as it is to whoever sent it."""
+        sock = self.sockets[host]
+        sock.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, 8 << 20)
+        count = 0
+        while True:
+            try:
+                data, peer = sock.recvfrom(4096)
+            except TimeoutError:
+                return count
+            sock.sendto(data, peer)
+            count += 1
+
+    def ask_datagrams(self, host, port, count, size):
+        """One socket for all, connected or not, which is asked for what has come when all have been answered."""
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        sock = socket.socket(family, socket.SOCK_DGRAM)
+        sock.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 8 << 20)
+        sock.settimeout(1)
+        if size % 2:
+            sock.connect((host, port))
+        for i in range(count):
+            sock.sendto(pattern(i, size), (host, port)) if not size % 2 else sock.send(pattern(i, size))
+        self.sockets["asked " + host] = sock
+
+    def hear_datagrams(self, host):
+        got = self.datagrams("asked " + host)
+        self.sockets.pop("asked " + host).close()
+        return got
+
     def datagrams(self, host):
         """All that came, until nothing comes for a second."""
         got = []
@@ -168,6 +198,93 @@ def corruption():
         check_equal(sorted(send_udp(server, host, neighbour, 61)), sorted(plain(61)), f"{host}: the neighbour's")
     expect("it", hit, {"percent": 2 * COUNT * len(PLACES) - hit})
     check_counters()
+
+
+def ask(server, host, who, size):
+    """What comes back of COUNT datagrams that all arrive at the server: what it says is damaged, or not, where it arrives."""
+    who.ask_datagrams(host, PORT, COUNT, size)
+    check_equal(server.answer_datagrams(host), COUNT, f"{host}: datagrams that reached the server")
+    return who.hear_datagrams(host)
+
+
+def damage_of(host, got, size):
+    differing = 0
+    for was, now in zip(plain(size), got):
+        differs = sum(a != b for a, b in zip(was, now))
+        check(len(now) == size and differs <= 1, f"{host}: {differs} of {len(now)} bytes differ")
+        differing += differs
+    return differing
+
+
+@alone
+def what_arrives_damaged():
+    """Datagrams at the client, whose socket may be connected or not."""
+    load({"corrupt": f"{CORRUPT:.0%}"}, match={"protocol": "udp", "direction": "response"})
+    hit = 0
+    for host, server in places():
+        for size in (60, 61):
+            got = ask(server, host, victim, size)
+            check_equal(len(got), COUNT, f"{host}: datagrams of {size} bytes that came back")
+            here = damage_of(host, got, size)
+            check_share(here, COUNT, CORRUPT, f"{host}: damaged datagrams of {size} bytes")
+            hit += here
+            check_equal(ask(server, host, neighbour, size), plain(size), f"{host}: the neighbour's")
+    expect("it", hit, {"percent": 2 * COUNT * len(PLACES) - hit}, event={"side": "client"})
+    check_counters()
+
+
+@alone
+def what_arrives_damaged_at_a_server():
+    load({"corrupt": f"{CORRUPT:.0%}"}, match={"cgroup": "case/server", "protocol": "udp", "side": "server",
+                                               "direction": "request"})
+    hit = 0
+    for host, server in places():
+        here = damage_of(host, send_udp(server, host, neighbour, 61), 61)
+        check_share(here, COUNT, CORRUPT, f"{host}: damaged datagrams")
+        hit += here
+    expect("it", hit, {"percent": COUNT * len(PLACES) - hit}, event={"side": "server"})
+    check_counters()
+
+
+@alone
+def what_arrives_twice():
+    load({"duplicate": f"{DUPLICATE:.0%}"}, match={"protocol": "udp", "direction": "response"})
+    total = 0
+    for host, server in places():
+        got = ask(server, host, victim, 60)
+        check_equal(sorted(set(got)), sorted(plain(60)), f"{host}: all have come")
+        check(max(got.count(one) for one in set(got)) == 2, f"{host}: none three times")
+        check_share(len(got) - COUNT, COUNT, DUPLICATE, f"{host}: twice")
+        total += len(got) - COUNT
+        check_equal(sorted(ask(server, host, neighbour, 60)), sorted(plain(60)), f"{host}: the neighbour's")
+    expect("it", total, {"percent": COUNT * len(PLACES) - total})
+    check_counters()
+    load({"duplicate": True}, match={"protocol": "tcp", "direction": "response"})
+    for host, server in places():
+        victim.connect(host, PORT)
+        server.accept(host)
+        for size in (100, 200_000):
+            check_equal(exchange(host, server, size), [0, 0], f"{host}: TCP, each packet twice, {size} bytes")
+    check(chaos.status()["it"]["injected"] > 2 * len(PLACES), "duplicates of a TCP connection")
+
+
+@alone
+def what_arrives_late():
+    """Of what arrives at once, what is held back comes last; nothing is lost or doubled."""
+    load({"reorder": {"percent": 20, "by": "300ms"}}, match={"protocol": "udp", "direction": "response"})
+    for host, server in places():
+        got = ask(server, host, victim, 60)
+        check_equal(sorted(got), sorted(plain(60)), f"{host}: all have come, once")
+        order = [int(text.split()[0]) for text in got]
+        late = sum(i < max(order[:at] or [0]) for at, i in enumerate(order))
+        check_share(late, COUNT, 0.2, f"{host}: overtaken")
+        check_equal(ask(server, host, neighbour, 60), plain(60), f"{host}: the neighbour's, in order")
+    load({"reorder": "10%"}, match={"protocol": "tcp", "direction": "response"})
+    for host, server in places():
+        victim.connect(host, PORT)
+        server.accept(host)
+        check_equal(exchange(host, server, 400_000), [0, 0], f"{host}: a stream is whole all the same")
+    check(chaos.status()["it"]["injected"] > 0, "packets of streams that were held back")
 
 
 def exchange(host, server, size):
