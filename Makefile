@@ -46,7 +46,7 @@ msg = @printf '  %-8s %s\n' "$(1)" "$(2)";
 endif
 
 PACKAGES := libbpf smartcols libmnl yaml-0.1 jansson sqlite3
-# Loaded when they are needed (user/curl_library.h, user/microhttpd_library.h): built with are their headers alone.
+# Loaded when they are needed (user/base/curl_library.h, user/base/microhttpd_library.h): built with are their headers alone.
 LOADED_PACKAGES := libcurl libmicrohttpd
 WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wno-missing-field-initializers
 PACKAGE_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PACKAGES) $(LOADED_PACKAGES) 2>/dev/null)
@@ -65,8 +65,8 @@ BPF_CFLAGS := -target bpf -mcpu=v2 -O2 -g -Wall -Wextra -D__TARGET_ARCH_$(BPF_AR
 # What measures is an object of its own: it is loaded without the faults, and they without it.
 BPF_OBJECTS := $(patsubst bpf/%.c,$(BUILD)/bpf/%.o,$(filter-out bpf/observe.bpf.c,$(wildcard bpf/*.bpf.c)))
 SKELETONS := $(BUILD)/chaos.skel.h $(BUILD)/observe.skel.h
-OBJECTS := $(patsubst user/%.c,$(BUILD)/user/%.o,$(wildcard user/*.c))
-LIBRARY_OBJECTS := $(filter-out $(BUILD)/user/main.o,$(OBJECTS))
+OBJECTS := $(patsubst user/%.c,$(BUILD)/user/%.o,$(wildcard user/*/*.c))
+LIBRARY_OBJECTS := $(filter-out $(BUILD)/user/cli/main.o,$(OBJECTS))
 PROGRAM := $(BUILD)/chaosbpf
 
 .DELETE_ON_ERROR:

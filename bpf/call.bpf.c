@@ -5,7 +5,7 @@
  * One program is on the first instruction of every function that a rule names, one more on the return of those whose
  * result matters. Where the kernel lets a program write registers (6.18 on), it sends the thread to a `ret` instruction
  * with the result in its place. Elsewhere, and everywhere for errno and delays, it leaves a note and stops the thread with
- * a signal, and the assist (user/assist.c), which traces the process, does the rest.
+ * a signal, and the assist (user/inside/assist.c), which traces the process, does the rest.
  */
 #include <asm/ptrace.h>
 

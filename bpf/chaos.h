@@ -23,7 +23,7 @@ struct chaos_vector {
 	__u64 word[CHAOS_WORDS];
 };
 
-/* What a rule does. The order is that of the names in chaos_fault_name (user/names.c) and of stats.faults[]. */
+/* What a rule does. The order is that of the names in chaos_fault_name (user/base/names.c) and of stats.faults[]. */
 enum chaos_fault {
 	CHAOS_DROP,
 	CHAOS_DELAY,
@@ -338,7 +338,7 @@ struct chaos_point_stats {
 };
 
 /*
- * The assist (user/assist.h) gives a thread another result where programs may not write registers. A program at a function's
+ * The assist (user/inside/assist.h) gives a thread another result where programs may not write registers. A program at a function's
  * entry decides, writes into chaos_returns under the thread's number, and sends the thread SIGURG; the assist, which traces
  * it, sees to the rest when the signal is about to be delivered.
  *

@@ -448,7 +448,7 @@ static __noinline __attribute__((unused)) int choose_verdict(struct flow *f, str
 		v->decided = 0;
 		v->inject = 0;
 		v->fresh = 0;
-		if (v->generation) /* else it is from when the rules were loaded, see user/seed.c */
+		if (v->generation) /* else it is from when the rules were loaded, see user/engine/seed.c */
 			v->last_packet_ns = 0;
 		v->upgrade = 0;
 		v->cut = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The contract between the programs that measure (observe.bpf.c) and user/observe.c. Conventions are those of chaos.h;
+ * The contract between the programs that measure (observe.bpf.c) and user/observe/observe.c. Conventions are those of chaos.h;
  * durations are microseconds.
  */
 #ifndef OBSERVE_BPF_CONTRACT_H

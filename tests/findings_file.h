@@ -3,7 +3,7 @@
 #ifndef TESTS_FINDINGS_FILE_H
 #define TESTS_FINDINGS_FILE_H
 
-#include "user/findings.h"
+#include "user/findings/findings.h"
 
 /* Into a new directory that is the test's alone; removed at its end. */
 void findings_enter(void);

@@ -4,7 +4,7 @@
 #define TESTS_HTTP_READER_H
 
 #include "bpf/http.h"
-#include "user/tables.h"
+#include "user/tables/tables.h"
 
 #define HTTP_PIECE 8
 

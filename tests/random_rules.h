@@ -14,9 +14,9 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "user/rules.h"
-#include "user/tables.h"
-#include "user/target.h"
+#include "user/rules/rules.h"
+#include "user/tables/tables.h"
+#include "user/target/target.h"
 
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))
 #define NONE (-1)
@@ -53,7 +53,7 @@ static inline void add_cgroup(struct target *t, uint32_t hierarchy, uint64_t id)
 }
 
 /*
- * What user/target.c would find on a machine of the test's own: a pid has one child (10,000 above it), the cgroup "17" the
+ * What user/target/target.c would find on a machine of the test's own: a pid has one child (10,000 above it), the cgroup "17" the
  * id 17 and one cgroup below it (1,000 above it), users are numbers.
  */
 static inline struct target *targets_of(const struct rules *rules)

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "user/explain.h"
-#include "user/rules.h"
-#include "user/tables.h"
+#include "user/rules/explain.h"
+#include "user/rules/rules.h"
+#include "user/tables/tables.h"
 
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))
 

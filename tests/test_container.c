@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * user/container*.c and user/cgroup_tree.c: names of containers, pods and units looked up in made-up machines, one for
+ * user/container*.c and user/target/cgroup_tree.c: names of containers, pods and units looked up in made-up machines, one for
  * each runtime's layout of cgroups and of state files.
  */
 #include <criterion/criterion.h>
@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "user/container.h"
+#include "user/target/container.h"
 
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))
 /* 64 digits that begin with these eight. */

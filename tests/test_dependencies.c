@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* user/dependencies.c: rows under names. */
+/* user/experiment/dependencies.c: rows under names. */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "user/dependencies.h"
+#include "user/experiment/dependencies.h"
 
 static struct observe_row row(uint8_t side, const char *address, uint16_t port, uint64_t requests)
 {

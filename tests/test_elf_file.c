@@ -5,8 +5,8 @@
 #include <sys/mman.h>
 
 #include "tests/compile.h"
-#include "user/elf_file.h"
-#include "user/elf_internal.h"
+#include "user/inside/elf_file.h"
+#include "user/inside/elf_internal.h"
 
 #define SHARED "-shared -fPIC -nostdlib"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * `errno` without a kernel: what is written and what is wrong (user/rules_call.c), how it reads (user/explain_call.c), which
- * rules a path leads to (user/tables_path.c, against a matcher that reads the rules one by one), links (user/path.c).
+ * `errno` without a kernel: what is written and what is wrong (user/rules/rules_call.c), how it reads (user/rules/explain_call.c), which
+ * rules a path leads to (user/tables/tables_path.c, against a matcher that reads the rules one by one), links (user/rules/path.c).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -10,10 +10,10 @@
 #include <unistd.h>
 
 #include "tests/random_rules.h"
-#include "user/explain.h"
-#include "user/names.h"
-#include "user/operation.h"
-#include "user/path.h"
+#include "user/base/names.h"
+#include "user/rules/explain.h"
+#include "user/rules/operation.h"
+#include "user/rules/path.h"
 
 #define DOC(match, fault, more) \
 	"version: 1\nrules:\n- name: a\n  match: " match "\n  fault: " fault "\n  duration: 1m\n" more

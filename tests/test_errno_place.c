@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* user/errno_place.c: the code of __errno_location() as compilers write it, and errno of real processes. */
+/* user/inside/errno_place.c: the code of __errno_location() as compilers write it, and errno of real processes. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <pthread.h>
@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "user/errno_place.h"
+#include "user/inside/errno_place.h"
 
 #ifdef __x86_64__
 

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "user/experiment.h"
+#include "user/experiment/experiment.h"
 
 #define SECOND       1000000000ULL
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))

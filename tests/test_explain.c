@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* user/explain.c: whole sentences, as a person would read them. */
+/* user/rules/explain.c: whole sentences, as a person would read them. */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>
 
-#include "user/explain.h"
+#include "user/rules/explain.h"
 
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))
 #define RULE(match, fault, more)                                                                          \

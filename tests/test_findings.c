@@ -14,7 +14,7 @@
 
 #include "bpf/chaos.h"
 #include "tests/findings_file.h"
-#include "user/findings_internal.h"
+#include "user/findings/findings_internal.h"
 
 TestSuite(findings, .init = findings_enter, .fini = findings_leave);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* user/gpu_functions.c: the table agrees with itself, and is found in stand-ins for the real libraries. */
+/* user/inside/gpu_functions.c: the table agrees with itself, and is found in stand-ins for the real libraries. */
 #include "tests/compile.h"
-#include "user/gpu_functions.h"
+#include "user/inside/gpu_functions.h"
 
 Test(gpu_functions, agree_with_themselves)
 {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Requests of HTTP: the reader of bpf/http.h, the very code that runs in the kernel, with the tables of
- * user/tables_http.c; and `match.http`, how it is written and what is said of it.
+ * user/tables/tables_http.c; and `match.http`, how it is written and what is said of it.
  */
 #include <criterion/criterion.h>
 #include <errno.h>
 
 #include "tests/http_reader.h"
 #include "tests/random_rules.h"
-#include "user/explain.h"
+#include "user/rules/explain.h"
 
 /* ---- reading ------------------------------------------------------------------------------------------------------ */
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* user/inject.c: words of a command line to a rule, and nothing that is in a word may become more than a value. */
+/* user/rules/inject.c: words of a command line to a rule, and nothing that is in a word may become more than a value. */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "user/inject.h"
+#include "user/rules/inject.h"
 
 /* The words as on a command line: "--option" takes the next one, anything else is a fault. */
 static void add_words(struct inject *inject, const char *const *words)

@@ -9,9 +9,9 @@
 #include <sys/wait.h>
 
 #include "tests/compile.h"
-#include "user/elf_file.h"
-#include "user/library.h"
-#include "user/library_internal.h"
+#include "user/inside/elf_file.h"
+#include "user/inside/library.h"
+#include "user/inside/library_internal.h"
 
 #define SHARED "-shared -fPIC -nostdlib"
 

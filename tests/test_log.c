@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* user/log.c: where messages go and what they look like. */
+/* user/base/log.c: where messages go and what they look like. */
 #include <bpf/libbpf.h>
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "user/log.h"
+#include "user/base/log.h"
 
 static char *said;
 static size_t said_len;

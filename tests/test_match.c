@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* bpf/match.h on the host: the very code that runs in the kernel. Patterns made by user/tables.c: see test_tables.c. */
+/* bpf/match.h on the host: the very code that runs in the kernel. Patterns made by user/tables/tables.c: see test_tables.c. */
 #include <criterion/criterion.h>
 #include <stdint.h>
 #include <string.h>

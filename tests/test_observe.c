@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* user/histogram.c, bpf/histogram.h, user/observe_table.c, and what user/observe_show.c and its like make of rows */
+/* user/observe/histogram.c, bpf/histogram.h, user/observe/observe_table.c, and what user/observe/observe_show.c and its like make of rows */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
@@ -8,11 +8,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "user/histogram.h"
-#include "user/observe.h"
-#include "user/observe_show.h"
-#include "user/percentile.h"
-#include "user/publish.h"
+#include "user/base/percentile.h"
+#include "user/observe/histogram.h"
+#include "user/observe/observe.h"
+#include "user/observe/observe_show.h"
+#include "user/observe/publish.h"
 
 /* As the kernel does. */
 static void record(struct histogram *h, uint64_t value)

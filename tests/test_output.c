@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* user/output.c: text that is safe to print, JSON that every parser takes, tables that say the same. */
+/* user/base/output.c: text that is safe to print, JSON that every parser takes, tables that say the same. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "user/output.h"
+#include "user/base/output.h"
 
 static char *text;
 static size_t len;

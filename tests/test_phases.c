@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * user/samples.c and user/phases.c: numbers from samples, and the course of a run to each verdict, with a clock that is
+ * user/experiment/samples.c and user/experiment/phases.c: numbers from samples, and the course of a run to each verdict, with a clock that is
  * moved by hand.
  */
 #include <criterion/criterion.h>
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "user/phases.h"
+#include "user/experiment/phases.h"
 
 #define SECOND 1000000000ULL
 #define MS     1000000ULL

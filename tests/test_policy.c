@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "user/policy.h"
+#include "user/experiment/policy.h"
 
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))
 #define MONDAY       1768824000 /* 2026-01-19 12:00 UTC */

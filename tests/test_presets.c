@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * user/presets*.c and user/rules_preset.c: presets files that are right and wrong, hosts from their patterns, and rules
+ * user/presets*.c and user/rules/rules_preset.c: presets files that are right and wrong, hosts from their patterns, and rules
  * that use presets. The file of rules/presets is read as well; run from the top of the source tree.
  */
 #include <criterion/criterion.h>
@@ -11,9 +11,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "user/explain.h"
-#include "user/presets.h"
-#include "user/resolve.h"
+#include "user/rules/explain.h"
+#include "user/rules/presets.h"
+#include "user/target/resolve.h"
 
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))
 /* The preset's map begins at 3:6. */

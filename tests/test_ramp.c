@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Values that move: bpf/ramp.h, how they are written (user/rules_ramp.c), and what is said of them. */
+/* Values that move: bpf/ramp.h, how they are written (user/rules/rules_ramp.c), and what is said of them. */
 #include <criterion/criterion.h>
 #include <math.h>
 
 #include "bpf/ramp.h"
 #include "tests/random_rules.h"
-#include "user/explain.h"
-#include "user/schedule.h"
+#include "user/rules/explain.h"
+#include "user/tables/schedule.h"
 
 #define SECOND ((uint64_t)1000000000)
 #define MINUTE (60 * SECOND)

@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "tests/findings_file.h"
-#include "user/history.h"
-#include "user/percentile.h"
-#include "user/report.h"
-#include "user/report_internal.h"
+#include "user/base/percentile.h"
+#include "user/findings/history.h"
+#include "user/findings/report.h"
+#include "user/findings/report_internal.h"
 
 TestSuite(report, .init = findings_enter, .fini = findings_leave);
 

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "user/robust.h"
+#include "user/experiment/robust.h"
 
 #define MOST 256
 

@@ -13,9 +13,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "user/explain.h"
-#include "user/names.h"
-#include "user/rules.h"
+#include "user/base/names.h"
+#include "user/rules/explain.h"
+#include "user/rules/rules.h"
 
 #define SECOND       1000000000ULL
 #define MINUTE       (60 * SECOND)

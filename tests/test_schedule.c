@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * user/schedule.c: which rules are in force when. Moments and time zones are fixed (the zones as rules of their own, so
+ * user/tables/schedule.c: which rules are in force when. Moments and time zones are fixed (the zones as rules of their own, so
  * that no zone file is needed); at random, the intervals are compared with the rules and the local clock.
  *
  * Random tests name their seed when they fail; CHAOSBPF_SEED=N repeats one.
@@ -14,8 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "user/rules.h"
-#include "user/schedule.h"
+#include "user/rules/rules.h"
+#include "user/tables/schedule.h"
 
 #define SECOND ((uint64_t)1000000000)
 #define MINUTE (60 * SECOND)

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "user/strength.h"
+#include "user/experiment/strength.h"
 
 static struct trial trial(enum robust_change change)
 {

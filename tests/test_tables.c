@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * user/tables.c with the matcher of bpf/match.h: rules as text, targets made by hand, and the rule that is chosen. Every
+ * user/tables/tables.c with the matcher of bpf/match.h: rules as text, targets made by hand, and the rule that is chosen. Every
  * dimension by itself, then all of them at random against a matcher that reads the rules one by one.
  */
 #include <criterion/criterion.h>

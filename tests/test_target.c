@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* user/target.c and user/process.c: names of rules looked up in made-up process lists and cgroup trees, and in /proc. */
+/* user/target/target.c and user/base/process.c: names of rules looked up in made-up process lists and cgroup trees, and in /proc. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <ftw.h>
@@ -13,8 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "user/process.h"
-#include "user/target.h"
+#include "user/base/process.h"
+#include "user/target/target.h"
 
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* user/units.c and user/nearest.c */
+/* user/rules/units.c and user/base/nearest.c */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>
 
-#include "user/names.h"
-#include "user/rules.h"
+#include "user/base/names.h"
+#include "user/rules/rules.h"
 
 #define SECOND       1000000000ULL
 #define UNTOUCHED    0x5555

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What counts as a good answer: user/web_expect.c; and commands without a shell: user/spawn.c. */
+/* What counts as a good answer: user/base/web_expect.c; and commands without a shell: user/base/spawn.c. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <poll.h>
@@ -7,8 +7,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "user/spawn.h"
-#include "user/web.h"
+#include "user/base/spawn.h"
+#include "user/base/web.h"
 
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))
 

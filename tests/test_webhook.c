@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "tests/findings_file.h"
-#include "user/curl_library.h"
-#include "user/webhook_internal.h"
+#include "user/base/curl_library.h"
+#include "user/experiment/webhook_internal.h"
 
 TestSuite(webhook, .init = findings_enter, .fini = findings_leave);
 

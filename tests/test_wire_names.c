@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* user/wire_names.c: answers and hellos as they are on the wire, cut at each byte, and with each byte changed. */
+/* user/observe/wire_names.c: answers and hellos as they are on the wire, cut at each byte, and with each byte changed. */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "user/wire_names.h"
+#include "user/observe/wire_names.h"
 
 /* api.example.com is an alias of x.net, which has two addresses. */
 static const uint8_t answer[] = "\x12\x34\x81\x80\0\1\0\3\0\0\0\0"

@@ -23,8 +23,8 @@
 #include "tests/bpf/assist_shapes.h"
 #include "tests/bpf/assist_test.h"
 #include "tests/bpf/assist_test.skel.h"
-#include "user/assist.h"
-#include "user/clock.h"
+#include "user/base/clock.h"
+#include "user/inside/assist.h"
 
 #define INJECTED 0x123456789abcdef0L /* eight bytes, to see that all are set */
 #define PATIENCE_MS 200000.0	     /* for what must happen: an emulated processor is slow */

@@ -20,8 +20,8 @@
 #include <sys/wait.h>
 
 #include "tests/bpf/loaded.h"
-#include "user/device.h"
-#include "user/tcprog.h"
+#include "user/engine/device.h"
+#include "user/engine/tcprog.h"
 
 #define LO 1
 

@@ -16,9 +16,9 @@
 #include "tests/bpf/decide_test.h"
 #include "tests/bpf/decide_test.skel.h"
 #include "tests/random_rules.h"
-#include "user/engine.h"
-#include "user/feature.h"
-#include "user/schedule.h"
+#include "user/engine/engine.h"
+#include "user/engine/feature.h"
+#include "user/tables/schedule.h"
 
 #define GENERATION 7
 

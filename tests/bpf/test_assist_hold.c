@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * user/assist_hold.c: calls that set errno, and calls that take their time. The thread that waits is the only one that does,
+ * user/inside/assist_hold.c: calls that set errno, and calls that take their time. The thread that waits is the only one that does,
  * and it goes on whatever becomes of the assist.
  */
 #include "tests/bpf/assist.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * bpf/core.bpf.h in the running kernel: that the matcher there chooses what user/tables.c chooses here, that budgets are
+ * bpf/core.bpf.h in the running kernel: that the matcher there chooses what user/tables/tables.c chooses here, that budgets are
  * exact with many CPUs at them, that the dice are fair and repeat themselves, that the schedule is obeyed.
  */
 #include <criterion/criterion.h>
@@ -512,7 +512,7 @@ Test(decide, max_rate_is_never_exceeded_in_any_window)
 	unload(&l);
 }
 
-/* An old slot that was begun long ago and is filled up late, then all the others: see make_slots() in user/tables.c. */
+/* An old slot that was begun long ago and is filled up late, then all the others: see make_slots() in user/tables/tables.c. */
 Test(decide, a_slot_that_is_filled_late_does_not_exceed_the_rate)
 {
 	const uint64_t window = 50 * MS;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * user/device.h against the running kernel, in a world of the test's own: a new network namespace as "host", and a
+ * user/engine/device.h against the running kernel, in a world of the test's own: a new network namespace as "host", and a
  * /proc that shows no process but this one, so that device_restore_all() cannot reach anything outside.
  *
  * What the kernel lacks (fq above all) is skipped; vmtest/cases/qdisc_kinds.py does the queues with the whole program.
@@ -27,10 +27,10 @@
 #include <unistd.h>
 
 #include "bpf/chaos.h"
-#include "user/device.h"
-#include "user/journal.h"
-#include "user/qdisc.h"
-#include "user/tcprog.h"
+#include "user/engine/device.h"
+#include "user/engine/qdisc.h"
+#include "user/engine/tcprog.h"
+#include "user/state/journal.h"
 
 #define JOURNAL "/run/chaosbpf/journal"
 #define BPFFS "/run/bpffs"

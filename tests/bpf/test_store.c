@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * user/store.c: records, files and pins, below a /run and a bpffs of the test's own (a mount namespace), so that nothing
+ * user/state/store.c: records, files and pins, below a /run and a bpffs of the test's own (a mount namespace), so that nothing
  * that is loaded on this machine is seen or touched.
  */
 #include <bpf/bpf.h>
@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "user/store.h"
+#include "user/state/store.h"
 
 static struct error err;
 

@@ -22,7 +22,7 @@ PROGRAM = os.environ.get("CHAOSBPF", str(HERE.parent.parent / "build/chaosbpf"))
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 VOID = {"meta", "br", "link", "img", "input"}
 
-# Of user/report_style.c.
+# Of user/findings/report_style.c.
 LIGHT = {"ground": (255, 255, 255), "bad": (0xCF, 0x22, 0x2E), "success": (0x1A, 0x7F, 0x37), "p99": (0x82, 0x50, 0xDF)}
 DARK_GROUND = (0x12, 0x16, 0x1C)
 FAULT_ALPHA = 0x1F / 255

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "tests/fuzz/require.h"
-#include "user/container_names.h"
+#include "user/target/container_names.h"
 
 #define ID "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "tests/fuzz/require.h"
-#include "user/gpu_functions.h"
+#include "user/inside/gpu_functions.h"
 
 static void require_function(const struct elf_function *f, size_t size)
 {

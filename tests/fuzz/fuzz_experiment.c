@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Any bytes as an experiment: the parser says no with a place in the file, or gives an experiment that keeps the promises of
- * user/experiment.h and whose plan can be printed. The first byte chooses: 'P' makes the rest a policy, 'W' a file of
+ * user/experiment/experiment.h and whose plan can be printed. The first byte chooses: 'P' makes the rest a policy, 'W' a file of
  * webhooks. No file that it names is there, but for what the working directory has.
  */
 #include <stdio.h>
@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "tests/fuzz/require.h"
-#include "user/policy.h"
-#include "user/run.h"
-#include "user/webhook_internal.h"
+#include "user/experiment/policy.h"
+#include "user/experiment/run.h"
+#include "user/experiment/webhook_internal.h"
 
 static void require_error(const struct error *err)
 {

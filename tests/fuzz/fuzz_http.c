@@ -8,7 +8,7 @@
 
 #include "tests/fuzz/require.h"
 #include "tests/http_reader.h"
-#include "user/rules.h"
+#include "user/rules/rules.h"
 
 static const char rules_text[] =
 	"version: 1\ndefaults: { duration: 1m }\nrules:\n"

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Any bytes as a presets file: the parser says no with a place in the file, or gives presets that keep the promises of
- * user/presets.h and whose hosts can be told. Build: clang -fsanitize=fuzzer,address,undefined.
+ * user/rules/presets.h and whose hosts can be told. Build: clang -fsanitize=fuzzer,address,undefined.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/fuzz/require.h"
-#include "user/presets.h"
+#include "user/rules/presets.h"
 
 static void require_hosts(const struct preset *preset, const struct text_list given[PRESET_PLACEHOLDERS])
 {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Any bytes as a rules file: the parser says no with a place in the file, or gives rules that keep the promises of
- * user/rules.h and can be explained. Build: clang -fsanitize=fuzzer,address,undefined.
+ * user/rules/rules.h and can be explained. Build: clang -fsanitize=fuzzer,address,undefined.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/fuzz/require.h"
-#include "user/explain.h"
-#include "user/rules.h"
+#include "user/rules/explain.h"
+#include "user/rules/rules.h"
 
 #define PRESETS "rules/presets/endpoints.yaml" /* run from the top of the source tree */
 
