@@ -51,16 +51,7 @@ static always void add_mark(struct __sk_buff *skb, __u32 todo)
 static always void flow_of_sock(struct flow *f, struct bpf_sock *sk)
 {
 	peer_of_sock(f->peer, sk);
-	if (sk->family == AF_INET6) {
-		__u32 *local = (__u32 *)f->local;
-
-		local[0] = sk->src_ip6[0];
-		local[1] = sk->src_ip6[1];
-		local[2] = sk->src_ip6[2];
-		local[3] = sk->src_ip6[3];
-	} else {
-		map_ipv4(f->local, sk->src_ip4);
-	}
+	local_of_sock(f->local, sk);
 	f->peer_port = bpf_ntohs(sk->dst_port);
 	f->local_port = sk->src_port;
 }
