@@ -660,6 +660,9 @@ struct chaos_sock {
 	__u64 arrive_until_mono_ns; /* when the last of them goes on; 0: none ever came */
 	__u32 arrive_next;	   /* one beyond the highest byte that has come without a gap */
 	__u32 arrive_record;	   /* TLS: where the next record begins */
+
+	__u32 arrived;		   /* numbers packets for the dice of damage on arrival: `packet` stands still while they wait */
+	__u32 pad;
 };
 
 /* What the payload of a connection looks like: decides what begins a request. */
@@ -836,7 +839,7 @@ _Static_assert(sizeof(struct chaos_interval) == 136, "chaos_interval");
 _Static_assert(sizeof(struct chaos_return) == 80, "chaos_return");
 _Static_assert(sizeof(struct chaos_verdict) == 80, "chaos_verdict");
 _Static_assert(CHAOS_NETWORK_FAULT_COUNT <= 16, "chaos_verdict.decided");
-_Static_assert(sizeof(struct chaos_sock) == 216, "chaos_sock");
+_Static_assert(sizeof(struct chaos_sock) == 224, "chaos_sock");
 _Static_assert(sizeof(struct chaos_http_reader) == 296, "chaos_http_reader");
 _Static_assert(sizeof(struct chaos_flow_key) == 32, "chaos_flow_key");
 _Static_assert(sizeof(struct chaos_name_key) == 260, "chaos_name_key");

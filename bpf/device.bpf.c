@@ -267,11 +267,11 @@ struct arrival {
 };
 
 /* Everything that happens to single packets and is not loss. A copy does not wait: of what does there is none. */
-static always void damage_arriving(struct __sk_buff *skb, const struct chaos_sock *s, const struct flow *f,
+static always void damage_arriving(struct __sk_buff *skb, struct chaos_sock *s, const struct flow *f,
 				   const struct packet *p, const struct chaos_verdict *v, const struct chaos_rule *r,
 				   struct chaos_stats *stats, struct arrival *a)
 {
-	struct damage d = { .packet = s->packet + 1 }; /* the number that the socket hook will give it */
+	struct damage d = { .packet = ++s->arrived };
 
 	if (p->payload && touches(r, CHAOS_CORRUPT, s->side, false)) {
 		d.fault = CHAOS_CORRUPT;
