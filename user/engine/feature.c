@@ -124,7 +124,6 @@ static struct probe_result probe_tcx(void)
 	return result_of(link);
 }
 
-/* Trampolines may be missing (no ftrace), and 5.10 does not let such a program reach a socket's storage. */
 /*
  * bpf_sk_storage_get in a tracing program (5.11 on; libbpf's own probe passes these programs over). A call without
  * arguments is refused either way: -EINVAL says that there is no such function.
@@ -139,20 +138,25 @@ static bool has_tracing_storage(struct bpf_prog_load_opts *opts)
 	return bpf_prog_load(BPF_PROG_TYPE_TRACING, "chaos_probe", "GPL", insns, 2, opts) != -EINVAL;
 }
 
-static struct probe_result probe_accept_hook(void)
+/*
+ * Attaches to a function of the kernel for an instant, and lets it go on: a program may load and still find no trampoline
+ * (no ftrace with direct calls). That it is in the kernel's BTF is not enough for a program that changes what it returns:
+ * the verifier has to agree that it may fail.
+ */
+static struct probe_result probe_tracing(const char *function, enum bpf_attach_type attach, bool storage)
 {
 	struct probe_result r = { .ok = false, .error = ENOENT };
-	LIBBPF_OPTS(bpf_prog_load_opts, opts, .expected_attach_type = BPF_TRACE_FEXIT);
+	LIBBPF_OPTS(bpf_prog_load_opts, opts, .expected_attach_type = attach);
 	const struct bpf_insn insns[] = {
 		{ .code = 0xb7, .dst_reg = 0, .imm = 0 },
 		{ .code = 0x95 },
 	};
 	int prog, link;
 
-	opts.attach_btf_id = libbpf_find_vmlinux_btf_id("inet_csk_accept", BPF_TRACE_FEXIT);
+	opts.attach_btf_id = libbpf_find_vmlinux_btf_id(function, attach);
 	if ((int)opts.attach_btf_id <= 0)
 		return r;
-	if (!has_tracing_storage(&opts)) {
+	if (storage && !has_tracing_storage(&opts)) {
 		r.error = EOPNOTSUPP;
 		return r;
 	}
@@ -240,31 +244,6 @@ static struct probe_result probe_registers(void)
 	return result_of(load_insns(BPF_PROG_TYPE_KPROBE, 0, insns, 3));
 }
 
-/*
- * Attaches to a hook for an instant, and lets it go on: a program may load and still find no trampoline (no ftrace with
- * direct calls). That it is in the kernel's BTF is not enough either: the verifier has to agree that it may fail.
- */
-static struct probe_result probe_fmod_ret(void)
-{
-	struct probe_result r = { .ok = false, .error = ENOENT };
-	LIBBPF_OPTS(bpf_prog_load_opts, opts, .expected_attach_type = BPF_MODIFY_RETURN);
-	const struct bpf_insn insns[] = {
-		{ .code = 0xb7, .dst_reg = 0, .imm = 0 },
-		{ .code = 0x95 },
-	};
-	int prog, link;
-
-	opts.attach_btf_id = libbpf_find_vmlinux_btf_id("security_socket_create", BPF_MODIFY_RETURN);
-	if ((int)opts.attach_btf_id <= 0)
-		return r;
-	prog = bpf_prog_load(BPF_PROG_TYPE_TRACING, "chaos_probe", "GPL", insns, 2, &opts);
-	if (prog < 0)
-		return result_of(prog);
-	link = bpf_raw_tracepoint_open(NULL, prog);
-	close(prog);
-	return result_of(link);
-}
-
 static struct probe_result probe_pidfd_getfd(void)
 {
 	int self = syscall(SYS_pidfd_open, getpid(), 0), fd;
@@ -318,14 +297,14 @@ void features_probe(struct features *f)
 	set(f, FEATURE_FORK_HOOK, probe_raw_tracepoint());
 	set(f, FEATURE_SET_RETVAL, probe_set_retval());
 	set(f, FEATURE_TCX, probe_tcx());
-	set(f, FEATURE_ACCEPT_HOOK, probe_accept_hook());
+	set(f, FEATURE_ACCEPT_HOOK, probe_tracing("inet_csk_accept", BPF_TRACE_FEXIT, true));
 	set(f, FEATURE_PROBE, probe_probe());
 	set(f, FEATURE_PROBE_COOKIE, probe_helper(BPF_FUNC_get_attach_cookie));
 	set(f, FEATURE_PROBE_MULTI, probe_multi());
 	set(f, FEATURE_PROBE_REGISTERS, probe_registers());
 	set(f, FEATURE_WRITE_USER, probe_write_user());
 	set(f, FEATURE_SIGNAL, probe_helper(BPF_FUNC_send_signal_thread));
-	set(f, FEATURE_FMOD_RET, probe_fmod_ret());
+	set(f, FEATURE_FMOD_RET, probe_tracing("security_socket_create", BPF_MODIFY_RETURN, false));
 	set(f, FEATURE_SOCKET_ERROR, probe_socket_error());
 	set(f, FEATURE_FQ, result_of_call(qdisc_probe_fq()));
 }

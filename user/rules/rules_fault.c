@@ -614,12 +614,18 @@ static int check_refuse(struct parser *p, const struct node *node, struct rule *
 	return 0;
 }
 
-/* What arrives waits for TCP only, where tc can tell whose it is: a rule about nothing else is about TCP alone. */
-static int check_arriving(struct parser *p, const struct node *node, struct match *match, enum chaos_fault fault)
+/* Does the rule ask for UDP itself? One without `protocol` is content with TCP. */
+static bool asks_udp(const struct node *node, const struct match *match)
 {
 	const struct node *match_node = node_get(node, "match");
 
-	if (match_node && node_get(match_node, "protocol") && (match->protocols & (1U << CHAOS_UDP)))
+	return match_node && node_get(match_node, "protocol") && match->protocols & 1U << CHAOS_UDP;
+}
+
+/* What arrives waits for TCP only, where tc can tell whose it is: a rule about nothing else is about TCP alone. */
+static int check_arriving(struct parser *p, const struct node *node, struct match *match, enum chaos_fault fault)
+{
+	if (asks_udp(node, match))
 		return fail(p, match_mark(node, "protocol"),
 			    "'%s' of packets that arrive is for tcp only: leave udp out, or name the other end",
 			    fault_names[fault]);
@@ -666,9 +672,7 @@ static int check_pace(struct parser *p, const struct node *node, struct rule *ru
 static int check_tcp(struct parser *p, const struct node *node, struct match *match, enum chaos_fault fault,
 		     const char *why)
 {
-	const struct node *match_node = node_get(node, "match");
-
-	if (match_node && node_get(match_node, "protocol") && (match->protocols & (1U << CHAOS_UDP)))
+	if (asks_udp(node, match))
 		return fail(p, match_mark(node, "protocol"), "'%s' is for tcp only, udp has no %s", fault_names[fault],
 			    why);
 	match->protocols = 1U << CHAOS_TCP;
