@@ -40,7 +40,7 @@ static always void count_on(struct chaos_sock *s, struct chaos_verdict *v, const
 }
 
 /* The first byte that was never sent. What is sent again was said before the rule met the connection. */
-static always __u32 first_news(struct __sk_buff *skb, const struct packet *p)
+static always __u32 first_news(struct __sk_buff *skb, const struct packet *p, struct chaos_sock *s)
 {
 	struct bpf_sock *sk = skb->sk;
 	volatile struct bpf_tcp_sock *tcp;
@@ -48,7 +48,10 @@ static always __u32 first_news(struct __sk_buff *skb, const struct packet *p)
 	if (!sk)
 		return p->seq;
 	tcp = bpf_tcp_sock(sk);
-	return tcp ? tcp->snd_nxt : p->seq;
+	if (!tcp)
+		return p->seq;
+	s->cut_acked = tcp->snd_una;
+	return tcp->snd_nxt;
 }
 
 /* What may leave beyond the place where it stops is shown to tc. */
@@ -56,7 +59,7 @@ static always void count_leaving(struct __sk_buff *skb, const struct packet *p, 
 				 struct chaos_verdict *v, const struct chaos_rule *r, bool anew)
 {
 	if (anew && !(v->cut & CUT_DONE))
-		count_on(s, v, r, r->per == CHAOS_PER_REQUEST ? p->seq : first_news(skb, p));
+		count_on(s, v, r, r->per == CHAOS_PER_REQUEST ? p->seq : first_news(skb, p, s));
 	if (v->cut && (p->payload || p->tcp_flags & TCP_FIN))
 		add_mark(skb, MARK_BREAK);
 }
@@ -323,8 +326,19 @@ static always void reset_behind(struct __sk_buff *skb, __u32 transport, const st
 
 struct cut {
 	__u32 at;
-	__u8 how; /* enum chaos_break_how */
+	__u8 how;  /* enum chaos_break_how */
+	__u8 told; /* a reset tells the receiver */
 };
+
+/*
+ * May the receiver be told by a reset right behind what is kept? Linux takes one also at the end of what it has got out of
+ * turn (the highest SACK, net/ipv4/tcp_input.c): what is missing before that would never come. Where `received` does not
+ * go so far, the sender sends again what was lost, and meets us anew.
+ */
+static always bool may_tell(const struct cut *cut, const struct packet *p, __u32 received)
+{
+	return cut->how == CHAOS_BREAK_RESET && !after(after(cut->at, p->seq) ? p->seq : cut->at, received);
+}
 
 /* False: the segment is to be lost. */
 static always bool cut_short(struct __sk_buff *skb, __u32 network, const struct packet *p, const struct cut *cut)
@@ -337,14 +351,14 @@ static always bool cut_short(struct __sk_buff *skb, __u32 network, const struct 
 	if (keep > p->payload)
 		return true;
 	if (!keep) {
-		if (cut->how == CHAOS_BREAK_STALL)
+		if (cut->how == CHAOS_BREAK_STALL || (cut->how == CHAOS_BREAK_RESET && !cut->told))
 			return false;
 		seq = cut->at;
 		if (!store_tcp(skb, transport, offsetof(struct tcp_header, seq), bpf_htonl(p->seq), bpf_htonl(seq), 4))
 			return false;
 		if (cut->how == CHAOS_BREAK_RESET)
 			return set_flags(skb, transport, TCP_RST | TCP_ACK);
-	} else if (cut->how == CHAOS_BREAK_RESET) {
+	} else if (cut->told) {
 		reset_behind(skb, transport, p, cut->at);
 	}
 	return set_flags(skb, transport, cut->how == CHAOS_BREAK_CLOSE ? flags | TCP_FIN : flags) &&

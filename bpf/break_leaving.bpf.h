@@ -54,38 +54,38 @@ static always bool stand_at(struct __sk_buff *skb, __u32 network, struct packet 
 }
 
 /* The part that is kept. With a reset it leaves as a copy, and the segment becomes the reset behind it. */
-static always bool send_kept(struct __sk_buff *skb, __u32 network, struct packet *p, __u32 keep, __u8 how)
+static always bool send_kept(struct __sk_buff *skb, __u32 network, struct packet *p, __u32 keep, const struct cut *cut)
 {
 	const __u8 flags = p->tcp_flags & ~(TCP_FIN | TCP_PSH);
 	const bool one_packet = !skb->gso_size || keep <= skb->gso_size;
 
 	if (keep < p->payload && (!one_packet || !trim(skb, network, p, keep)))
 		return false;
-	if (!set_flags(skb, network + p->transport, how == CHAOS_BREAK_CLOSE ? flags | TCP_FIN : flags))
+	if (!set_flags(skb, network + p->transport, cut->how == CHAOS_BREAK_CLOSE ? flags | TCP_FIN : flags))
 		return false;
-	if (how == CHAOS_BREAK_RESET)
+	if (cut->told)
 		send_copy(skb);
 	return true;
 }
 
 /*
- * The receiver is told at once. The sender is when all that counts has arrived (`heard`): it would send nothing again of
- * what was lost on the way. If the receiver has taken the reset without a word, it answers what is sent again by another.
+ * The receiver is told as soon as all before has arrived. The sender is when all that counts has: it would send nothing again
+ * of what was lost on the way. If the receiver has taken the reset without a word, it answers what is sent again by another.
  */
-static always int cut_segment(struct __sk_buff *skb, __u32 network, struct packet *p, const struct cut *cut, bool heard)
+static always int cut_segment(struct __sk_buff *skb, __u32 network, struct packet *p, const struct cut *cut)
 {
 	const __u32 keep = after(cut->at, p->seq) ? cut->at - p->seq : 0;
 	const __u8 end = cut->how == CHAOS_BREAK_CLOSE ? TCP_FIN | TCP_ACK : TCP_RST | TCP_ACK;
 
 	if (keep > p->payload)
 		return CUT_GO_ON;
-	if (keep && !send_kept(skb, network, p, keep, cut->how))
+	if (keep && !send_kept(skb, network, p, keep, cut))
 		return CUT_LOSE;
-	if (keep && cut->how != CHAOS_BREAK_RESET)
+	if (keep && !cut->told)
 		return CUT_GO_ON;
-	if (cut->how == CHAOS_BREAK_STALL || !stand_at(skb, network, p, cut->at, end))
+	if (!(cut->told || cut->how == CHAOS_BREAK_CLOSE) || !stand_at(skb, network, p, cut->at, end))
 		return CUT_LOSE;
-	if (keep || !heard || cut->how == CHAOS_BREAK_CLOSE)
+	if (keep || !cut->told)
 		return CUT_GO_ON;
 	send_copy(skb);
 	return turn_into_reset(skb, network, p) ? CUT_SEND_BACK : CUT_LOSE;
@@ -119,7 +119,8 @@ static __noinline __attribute__((unused)) int break_leaving(struct __sk_buff *sk
 		return CUT_LOSE;
 	cut.at = s->cut_at;
 	cut.how = r->break_how;
-	return cut_segment(skb, network, &p, &cut, !after(cut.at, s->cut_acked));
+	cut.told = may_tell(&cut, &p, s->cut_acked);
+	return cut_segment(skb, network, &p, &cut);
 }
 
 #endif

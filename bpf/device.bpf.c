@@ -304,13 +304,14 @@ static always void damage_arriving(struct __sk_buff *skb, struct chaos_sock *s, 
 }
 
 /* What is to be done to a packet with payload, or one that ends the stream. */
-static always __u32 change_arriving(struct __sk_buff *skb, struct chaos_sock *s, const struct flow *f,
+static always __u32 change_arriving(struct __sk_buff *skb, __u32 expected, struct chaos_sock *s, const struct flow *f,
 				    const struct packet *p, const struct chaos_rule *r, struct chaos_stats *stats,
 				    struct cut *cut)
 {
 	if (does(r, CHAOS_BREAK_AFTER) && !cut_leaves(r, s->side) && cuts(skb, f, p, s, &s->verdict, r, stats)) {
 		cut->at = s->verdict.cut & CUT_DONE ? s->cut_at : p->seq;
 		cut->how = s->verdict.cut & CUT_DONE ? r->break_how : CHAOS_BREAK_STALL;
+		cut->told = may_tell(cut, p, expected);
 		return MARK_CUT;
 	}
 	if (p->payload && does(r, CHAOS_RESET) && !is_inside(r) && resets_arriving(skb, s, f, r, stats)) {
@@ -325,18 +326,19 @@ static always void decide_arriving(struct __sk_buff *skb, struct bpf_sock *sk, s
 {
 	const struct chaos_rule *r;
 	struct chaos_stats *stats;
+	__u32 expected = expected_by(sk, p);
 	struct flow f = {};
 
 	r = rule_arriving(s, p, &f);
 	stats = stats_of(s->verdict.rule);
 	if (r && does(r, CHAOS_BREAK_AFTER) && s->side == CHAOS_SIDE_SERVER && !cut_leaves(r, s->side) && p->payload &&
 	    !s->verdict.cut)
-		count_on(s, &s->verdict, r, expected_by(sk, p));
+		count_on(s, &s->verdict, r, expected);
 	if (r && stats && knobs.faults & CHAOS_FAULTS_AT_ARRIVAL && !(p->tcp_flags & TCP_RST))
-		a->todo = change_arriving(skb, s, &f, p, r, stats, &a->cut);
+		a->todo = change_arriving(skb, expected, s, &f, p, r, stats, &a->cut);
 	if (knobs.paces_arriving) {
 		a->ifb = ifb_of(&s->owner, skb->ifindex);
-		a->until_mono_ns = pace_arriving(skb, &f, p, s, sk, r, stats, a->ifb != 0);
+		a->until_mono_ns = pace_arriving(skb, &f, p, s, expected, r, stats, a->ifb != 0);
 		if (!a->until_mono_ns)
 			a->ifb = 0;
 	}

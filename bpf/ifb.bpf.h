@@ -73,7 +73,7 @@ static always __u64 answer_hold(const struct packet *p, const struct chaos_sock 
 
 /* When a packet goes on that has a place in its connection's order; 0: at once, on its own way. */
 static always __u64 pace_arriving(struct __sk_buff *skb, const struct flow *f, const struct packet *p,
-				  struct chaos_sock *s, struct bpf_sock *sk, const struct chaos_rule *r,
+				  struct chaos_sock *s, __u32 expected, const struct chaos_rule *r,
 				  struct chaos_stats *stats, bool possible)
 {
 	struct chaos_verdict *v = &s->verdict;
@@ -88,7 +88,7 @@ static always __u64 pace_arriving(struct __sk_buff *skb, const struct flow *f, c
 	}
 	if (!hold && !rate && !tokens && s->arrive_until_mono_ns + LINGER_NS <= now)
 		return 0;
-	news = news_of(p, s, expected_by(sk, p));
+	news = news_of(p, s, expected);
 	if (hold && (news || p->tcp_flags & TCP_FIN))
 		v->answer_delay_ns = 0;
 	else

@@ -4,6 +4,7 @@
  * byte, whatever the segments.
  */
 #include <criterion/criterion.h>
+#include <linux/filter.h>
 
 #include "tests/bpf/live.h"
 
@@ -148,6 +149,61 @@ Test(stops, large_ones)
 			for (size_t i = 0; i < COUNT(sizes); i++)
 				expect_stop(&ways[w], i % 2 ? AF_INET6 : AF_INET, hows[h], sizes[i], 500000,
 					    i == 1 ? 1460 : 100000);
+}
+
+/* The socket loses segments whose payload begins with an 'a', as a network would; what has none passes. */
+static void lose_a(int fd)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 12),
+		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xf0),
+		BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, 2),
+		BPF_STMT(BPF_MISC | BPF_TAX, 0),
+		BPF_STMT(BPF_LD | BPF_W | BPF_LEN, 0),
+		BPF_JUMP(BPF_JMP | BPF_JGT | BPF_X, 0, 0, 3),
+		BPF_STMT(BPF_LD | BPF_B | BPF_IND, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 'a', 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, 0),
+		BPF_STMT(BPF_RET | BPF_K, -1),
+	};
+	struct sock_fprog filter = { .len = COUNT(code), .filter = code };
+
+	cr_assert_eq(setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof(filter)), 0, "%s", strerror(errno));
+}
+
+/* A reset must not overtake what was lost before the place where it stops, though all behind that has come. */
+Test(stops, after_a_loss)
+{
+	for (size_t w = 0; w < COUNT(ways); w++) {
+		char source[300], got[1000];
+		struct live live;
+		struct ends e;
+		int sender, receiver;
+		size_t sum = 0;
+		int more;
+
+		snprintf(source, sizeof(source), RULE_OF("%s", "bytes: 16, how: reset", ""), ways[w].match);
+		go_live(&live, source);
+		e = meet(AF_INET);
+		sender = ways[w].request ? e.client : e.server;
+		receiver = ways[w].request ? e.server : e.client;
+		if (!ways[w].request) {
+			say(e.client, "hello", 5);
+			cr_assert_eq(hears(e.server, 5000), 5);
+		}
+		lose_a(receiver);
+		say(sender, "aaaaaaaa", 8);
+		say(sender, "bbbbbbbbcccccccc", 16);
+		cr_expect_eq(hears(receiver, 20), -EAGAIN, "%s: nothing, and no reset", ways[w].match);
+		cr_assert_eq(setsockopt(receiver, SOL_SOCKET, SO_DETACH_FILTER, &(int){ 0 }, sizeof(int)), 0);
+		while (sum < 24 && (more = hear_within(receiver, got + sum, sizeof(got) - sum, 5000)) > 0)
+			sum += more;
+		cr_expect(sum == 16 && more == -ECONNRESET && !memcmp(got, "aaaaaaaabbbbbbbb", 16), "%s: %zu bytes, then %d",
+			  ways[w].match, sum, more);
+		cr_expect_eq(stats_of_rule(&live.l, 0).injected, 1);
+		part_company(&e);
+		live_ends(&live);
+	}
 }
 
 /* The end of a response that is as long as allowed, or shorter, is heard as it is. */

@@ -1007,10 +1007,12 @@ Test(packet, a_reply_that_arrives_is_damaged)
 		struct wire w = bake(&r), before = w;
 		struct chaos_stats s;
 		struct loaded l;
-		char source[256];
+		char source[384];
 
-		snprintf(source, sizeof(source), "version: 1\nrules:\n- { name: a, match: { user: 1000%s }, fault: { corrupt: true }, "
-						 "duration: 1h, percent: 100 }\n", cases[i].more);
+		/* The second rule is why the program is there: the first of the third case needs none for what arrives. */
+		snprintf(source, sizeof(source), "version: 1\nrules:\n"
+						 "- { name: a, match: { user: 1000%s }, fault: { corrupt: true }, duration: 1h }\n"
+						 "- { name: b, match: { user: 1001 }, fault: { corrupt: true }, duration: 1h }\n", cases[i].more);
 		load(&l, source);
 		cr_assert_eq(arrive(&l, &w), UNSPEC);
 		expect_same(&w, &before, "nobody's");
