@@ -9,10 +9,13 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
+#include "user/base/clock.h"
 #include "user/base/vector.h"
 #include "user/inside/elf_file.h"
 #include "user/inside/errno_place.h"
 #include "user/inside/gpu_functions.h"
+
+#define PENDING_NS 5000000000ULL /* for so long a busy assist may leave a call undone */
 
 /* What the linker would take for them; versions are those of CUDA 11 to 13 and ROCm 5 to 7. */
 static const char *const gpu_libraries[] = { "libcuda.so.1",      "libcudart.so.13",  "libcudart.so.12",
@@ -508,6 +511,12 @@ void probes_follow(struct probes *p)
 	}
 }
 
+/* Held, or still to be: a busy assist comes to a call some time after it was decided. An old note is nobody's. */
+static bool is_under_way(const struct chaos_return *call)
+{
+	return call->held || (call->runs != CHAOS_RUNS_NOW && boot_ns() < call->time_ns + PENDING_NS);
+}
+
 bool probes_hold(const struct probes *p)
 {
 	struct chaos_return call;
@@ -517,7 +526,7 @@ bool probes_hold(const struct probes *p)
 		return false;
 	while (bpf_map_get_next_key(p->assist.maps.returns, last, &tid) == 0) {
 		last = &tid;
-		if (bpf_map_lookup_elem(p->assist.maps.returns, &tid, &call) == 0 && call.held)
+		if (bpf_map_lookup_elem(p->assist.maps.returns, &tid, &call) == 0 && is_under_way(&call))
 			return true;
 	}
 	return false;

@@ -62,7 +62,7 @@ int probes_trace(struct probes *p, struct error *err);
 /* Whoever has begun since, or the assist anew if it was stuck. What cannot be traced is left: its calls are skipped. */
 void probes_follow(struct probes *p);
 
-/* Does some call still take its time? */
+/* Does some call still take its time, or is it about to? */
 bool probes_hold(const struct probes *p);
 
 /* Ends the assist in good order, and frees what is not pinned. */

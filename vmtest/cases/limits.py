@@ -57,8 +57,8 @@ def max_hits_of_connections():
     check_equal(met.count("ECONNREFUSED"), len(met) - 137 - 61, "connects under none")
     check_finished("first", 137)
     check_finished("second", 61)
-    hit = {event["comm"] for event in chaos.events() if event["rule"] == "first"}
-    check_equal(hit, {f"victim-{cpu}" for cpu in range(len(crowd))}, "processes that were hit")
+    hit = {event["comm"] for event in chaos.events() if event["rule"] in ("first", "second")}
+    check(hit and hit <= {f"victim-{cpu}" for cpu in range(len(crowd))}, f"processes that were hit: {sorted(hit)}")
 
 
 @part
