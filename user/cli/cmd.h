@@ -9,7 +9,7 @@
 #include <stdbool.h>
 
 #include "user/base/output.h"
-#include "user/engine/load.h"
+#include "user/load/load.h"
 #include "user/state/state.h"
 
 struct command {
@@ -41,10 +41,6 @@ int command_begin(const char *name);
 
 /* Loads in the background and prints what was loaded; for `load` and `inject`. Returns the exit code (cmd_load.c). */
 int load_and_print(struct rules *rules, const struct load_options *options);
-
-/* Takes the lock, loads, gives the lock back. 0, or a negative errno and *err (cmd_load.c). */
-int load_locked(struct rules *rules, const struct load_options *options, struct load **load, struct load_result *result,
-		struct error *err);
 
 /* A baseline under somebody's faults would say nothing, and loading would end them: -EBUSY (cmd_run.c). */
 int check_nothing_loaded(struct error *err);

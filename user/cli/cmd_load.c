@@ -26,21 +26,6 @@ static const char help[] = "Usage: chaosbpf load [OPTIONS] FILE\n"
 			   "Then: 'chaosbpf status' shows what they do, 'chaosbpf stop' ends them at once.\n"
 			   "'chaosbpf check FILE' says beforehand what would be hit.\n";
 
-#define LOCK_TIMEOUT_MS 60000 /* loading takes long on a slow or emulated machine */
-
-int load_locked(struct rules *rules, const struct load_options *options, struct load **load, struct load_result *result,
-		struct error *err)
-{
-	int lock = lock_take(LOCK_TIMEOUT_MS, err);
-	int rc;
-
-	if (lock < 0)
-		return lock;
-	rc = load_start(rules, options, load, result, err);
-	lock_release(lock);
-	return rc;
-}
-
 static const struct column columns[] = {
 	{ "RULE", NULL, CELL_TEXT, false },
 	{ "FAULT", NULL, CELL_TEXT, false },

@@ -17,7 +17,7 @@
 #include "user/base/vector.h"
 #include "user/engine/attach.h"
 #include "user/rules/operation.h"
-#include "user/state/finished.h"
+#include "user/engine/finished.h"
 #include "chaos.skel.h"
 
 #define ACCEPT_ARGS_SINCE_6_10 2

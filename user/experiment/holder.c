@@ -9,7 +9,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "user/cli/cmd.h"
 #include "user/state/store.h"
 
 #define END_ALL UINT64_MAX

@@ -12,7 +12,7 @@
 
 #include <sys/types.h>
 
-#include "user/engine/load.h"
+#include "user/load/load.h"
 #include "user/experiment/experiment.h"
 
 struct holder {

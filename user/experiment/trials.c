@@ -13,10 +13,10 @@
 #include "user/base/clock.h"
 #include "user/base/log.h"
 #include "user/base/signals.h"
-#include "user/cli/cmd.h"
 #include "user/experiment/dependencies.h"
 #include "user/experiment/holder.h"
 #include "user/observe/histogram.h"
+#include "user/state/state.h"
 #include "user/target/resolve.h"
 
 #define TICKS_EACH     12 /* so often is looked while something is broken; a window is one or more of these */

@@ -22,7 +22,7 @@
 
 #include "user/base/error.h"
 #include "user/base/process_id.h"
-#include "user/state/finished.h"
+#include "user/engine/finished.h"
 
 #define STORE_BPFFS          "/sys/fs/bpf"
 #define STORE_PINS           STORE_BPFFS "/chaosbpf"

@@ -18,7 +18,7 @@ struct target {
 	bool by_pid; /* only the processes in pids[] and their children to come */
 	uint32_t *pids;
 	size_t pids_count;
-	bool may_come;                    /* its cgroups may come, or come again as others: see user/state/follow.c */
+	bool may_come;                    /* its cgroups may come, or come again as others: see user/load/follow.c */
 	bool waits;                       /* they are not there yet */
 	bool by_cgroup;                   /* only sockets whose owner is in one of cgroups[] */
 	struct chaos_cgroup_key *cgroups; /* with by_pid: v1 cgroups, whose members' pids are in pids[] */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-#include "user/state/finished.h"
+#include "user/engine/finished.h"
 
 #include <errno.h>
 

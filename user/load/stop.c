@@ -11,7 +11,7 @@
 
 #include "user/base/clock.h"
 #include "user/base/vector.h"
-#include "user/engine/load_internal.h"
+#include "user/load/load_internal.h"
 #include "user/state/lock.h"
 #include "user/state/state.h"
 #include "user/state/sweep.h"

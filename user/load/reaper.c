@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "user/base/clock.h"
-#include "user/engine/load_internal.h"
+#include "user/load/load_internal.h"
 #include "user/state/lock.h"
 
 #define TICK_MS         250           /* how often it is asked whether the load is over; events come at once */

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "user/engine/load_internal.h"
+#include "user/load/load_internal.h"
 #include "user/rules/path.h"
 #include "user/target/resolve.h"
 

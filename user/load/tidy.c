@@ -6,7 +6,7 @@
 #include <bpf/bpf.h>
 
 #include "user/base/clock.h"
-#include "user/engine/load_internal.h"
+#include "user/load/load_internal.h"
 #include "user/state/lock.h"
 #include "user/state/state.h"
 #include "user/target/exec_cgroup.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-#include "user/state/follow.h"
+#include "user/load/follow.h"
 
 #include <errno.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "user/base/clock.h"
-#include "user/engine/load_internal.h"
+#include "user/load/load_internal.h"
 #include "user/target/cgroup_tree.h"
 
 #define SECOND_NS 1000000000ULL

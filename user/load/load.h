@@ -59,6 +59,10 @@ struct load_result {
 int load_start(struct rules *rules, const struct load_options *options, struct load **load, struct load_result *result,
 	       struct error *err);
 
+/* Takes the lock, as load_start(), gives the lock back. */
+int load_locked(struct rules *rules, const struct load_options *options, struct load **load, struct load_result *result,
+		struct error *err);
+
 /*
  * Serves a foreground load until `seconds` have passed (negative: until its last rule ends) or `wake_fd` (-1: none)
  * becomes readable: prepares new devices, moves events to the log. Returns 1 when the load is over, 0 when woken.

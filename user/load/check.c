@@ -9,7 +9,7 @@
 
 #include "user/base/names.h"
 #include "user/base/vector.h"
-#include "user/engine/load_internal.h"
+#include "user/load/load_internal.h"
 #include "user/rules/explain.h"
 #include "user/rules/operation.h"
 #include "user/target/container.h"

@@ -24,9 +24,11 @@
 #include <bpf/bpf.h>
 
 #include "user/base/clock.h"
-#include "user/engine/load_internal.h"
 #include "user/engine/seed.h"
+#include "user/load/load_internal.h"
 #include "user/state/lock.h"
+
+#define LOCK_TIMEOUT_MS 60000 /* loading takes long on a slow or emulated machine */
 
 static int check_possible(const struct load *load, struct error *err)
 {
@@ -325,4 +327,17 @@ out:
 	load_free(l);
 	free(l);
 	return ret;
+}
+
+int load_locked(struct rules *rules, const struct load_options *options, struct load **load, struct load_result *result,
+		struct error *err)
+{
+	int lock = lock_take(LOCK_TIMEOUT_MS, err);
+	int rc;
+
+	if (lock < 0)
+		return lock;
+	rc = load_start(rules, options, load, result, err);
+	lock_release(lock);
+	return rc;
 }
