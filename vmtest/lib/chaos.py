@@ -12,13 +12,7 @@ BINARY = os.environ.get("CHAOSBPF") or os.path.join(
     os.path.dirname(os.path.abspath(__file__)), "../../build/chaosbpf")
 
 
-def patience():
-    """How many seconds a command may take: more where the runner of the guest was told that the host is busy."""
-    try:
-        with open("/chaos/slow") as file:
-            return 90 * int(file.read())
-    except OSError:
-        return 90
+PATIENCE = 90 * place.slowness()  # seconds that a command may take
 
 
 class Result:
@@ -39,7 +33,7 @@ class Result:
 def chaos(*args, text=None, timeout=None, expect=None, **options):
     """Runs `chaosbpf ARGS`. With `expect` another exit code is an error."""
     command = [BINARY, *[str(arg) for arg in args]]
-    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=timeout or patience(), **options)
+    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=timeout or PATIENCE, **options)
     result = Result(command, done)
     if expect is not None and result.code != expect:
         raise AssertionError(f"exit code {expect} wanted: {result}")

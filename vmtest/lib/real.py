@@ -18,7 +18,7 @@ import place
 ROOT = os.environ.get("CHAOSBPF_REAL", "/real")
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + "/real"
 POSTGRES = 100  # its user's number
-PATIENCE = 180  # for a server to start on an emulated processor
+PATIENCE = 180 * place.slowness()  # for a server to start on an emulated processor
 
 NODE = ["/usr/bin/node"]
 CHROMA = [*NODE, "/opt/npm/node_modules/chromadb/dist/cli.mjs", "run", "--path", "/tmp/chroma", "--port", "8000",
