@@ -766,6 +766,20 @@ Test(tables, what_a_paced_connection_needs_of_its_device)
 	}
 }
 
+/* What check says of a rule with several faults: which of them it is that needs it. */
+Test(tables, what_one_of_several_faults_needs_of_its_device)
+{
+	struct made made = make("version: 1\nrules:\n- { name: a, match: { ports: 1 }, duration: 1m,"
+				" fault: { delay: 1s, tokens: 5/s, break-after: { bytes: 1000 } } }\n");
+	const struct rule *rule = &made.rules->rules[0];
+
+	cr_expect_eq(rule_fault_needs(rule, CHAOS_DELAY), CHAOS_DEVICE_FQ);
+	cr_expect_eq(rule_fault_needs(rule, CHAOS_TOKENS), CHAOS_DEVICE_INGRESS | CHAOS_DEVICE_IFB);
+	cr_expect_eq(rule_fault_needs(rule, CHAOS_BREAK_AFTER), CHAOS_DEVICE_INGRESS);
+	cr_expect_eq(rule_fault_needs(rule, CHAOS_RATE), 0, "it has none");
+	unmake(&made);
+}
+
 Test(tables, observing_is_a_flag_of_every_rule)
 {
 	struct error err = { 0 };

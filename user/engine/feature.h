@@ -25,7 +25,7 @@ enum feature {
 	FEATURE_WRITE_USER,      /* they may write the memory of the process */
 	FEATURE_SIGNAL,          /* they may send a signal, for that process */
 	FEATURE_PIDFD_GETFD,     /* connections older than the load */
-	FEATURE_IFB,             /* rate and tokens of what arrives; see features_probe_ifb() */
+	FEATURE_IFB,             /* rate, tokens, late answers and reorder of what arrives; see features_probe_ifb() */
 	FEATURE_FMOD_RET,        /* programs that give a function of the kernel its result: errno */
 	FEATURE_SOCKET_ERROR,    /* hooks of connections may read the socket itself: why one failed */
 	FEATURE_COUNT,

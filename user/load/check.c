@@ -81,6 +81,16 @@ static int call_possible(const struct load *load, const struct rule *rule, struc
 	return assist_possible(err);
 }
 
+/* The first of a rule's faults that needs one of these of a device. */
+static const char *fault_that_needs(const struct rule *rule, unsigned int needs)
+{
+	for (int fault = 0; fault < CHAOS_FAULT_COUNT; fault++) {
+		if (rule_fault_needs(rule, fault) & needs)
+			return fault_names[fault];
+	}
+	return "it";
+}
+
 int rule_possible(const struct load *load, size_t index, struct error *err)
 {
 	static const enum feature always_needed[] = { FEATURE_BPF, FEATURE_BTF, FEATURE_CGROUP2, FEATURE_RINGBUF };
@@ -101,16 +111,14 @@ int rule_possible(const struct load *load, size_t index, struct error *err)
 		return -EOPNOTSUPP;
 	if (rule_device_needs(rule) & (CHAOS_DEVICE_FQ | CHAOS_DEVICE_IFB) && !f->has[FEATURE_FQ]) {
 		error_set(err, -EOPNOTSUPP, EXIT_CANNOT, "%s needs the fq queue, which this kernel does not have (%s)",
-			  fault_names[__builtin_ctz(rule->fault.faults & (CHAOS_FAULTS_BY_FQ | CHAOS_PACING))],
-			  f->why_not[FEATURE_FQ]);
+			  fault_that_needs(rule, CHAOS_DEVICE_FQ | CHAOS_DEVICE_IFB), f->why_not[FEATURE_FQ]);
 		error_hint(err, "load the module sch_fq; distribution kernels have it (CONFIG_NET_SCH_FQ)");
 		return -EOPNOTSUPP;
 	}
 	if (rule_device_needs(rule) & CHAOS_DEVICE_IFB && !f->has[FEATURE_IFB]) {
 		error_set(err, -EOPNOTSUPP, EXIT_CANNOT,
 			  "%s of what arrives needs an ifb, which this kernel cannot do (%s)",
-			  fault_names[__builtin_ctz(rule->fault.faults & (CHAOS_PACING | CHAOS_FAULTS_BY_FQ))],
-			  f->why_not[FEATURE_IFB]);
+			  fault_that_needs(rule, CHAOS_DEVICE_IFB), f->why_not[FEATURE_IFB]);
 		error_hint(err,
 			   "load the modules ifb and act_mirred; distribution kernels have them. Or slow what leaves: "
 			   "name the other end");
@@ -182,9 +190,9 @@ static void add_devices(const struct load *load, size_t index, struct rule_plan 
 	append(plan->mechanism, sizeof(plan->mechanism), "; devices: %s", w.count ? w.list : "none yet");
 }
 
-static const char *ifb_words(const struct load *load, const struct rule *rule)
+static const char *ifb_words(const struct load *load, const struct rule *rule, enum chaos_fault fault)
 {
-	if (!(rule_device_needs(rule) & CHAOS_DEVICE_IFB))
+	if (!(rule_fault_needs(rule, fault) & CHAOS_DEVICE_IFB))
 		return "";
 	return load->features.ifb_redirect ? ", those that arrive in an ifb"
 					   : ", those that arrive in an ifb by act_mirred";
@@ -194,6 +202,7 @@ static void describe(const struct load *load, size_t index, struct rule_plan *pl
 {
 	const struct rule *rule = &load->rules->rules[index];
 	const unsigned int faults = rule->fault.faults;
+	const enum chaos_fault paced = faults & 1 << CHAOS_RATE ? CHAOS_RATE : CHAOS_TOKENS;
 	const bool tcx = load->features.has[FEATURE_TCX];
 	char *m = plan->mechanism;
 	const size_t size = sizeof(plan->mechanism);
@@ -212,7 +221,8 @@ static void describe(const struct load *load, size_t index, struct rule_plan *pl
 		       m[0] ? "; " : "", tcx ? "TCX" : "clsact");
 	if (faults & 1 << CHAOS_BREAK_AFTER)
 		append(m, size, "%sbreak-after: %s packets are cut by a %s program", m[0] ? "; " : "",
-		       rule_device_needs(rule) & CHAOS_DEVICE_INGRESS ? "arriving" : "leaving", tcx ? "TCX" : "clsact");
+		       rule_fault_needs(rule, CHAOS_BREAK_AFTER) & CHAOS_DEVICE_INGRESS ? "arriving" : "leaving",
+		       tcx ? "TCX" : "clsact");
 	if (faults & 1 << CHAOS_HALF_OPEN)
 		append(m, size, "%shalf-open: arriving packets at the socket, leaving ones by a %s program",
 		       m[0] ? "; " : "", tcx ? "TCX" : "clsact");
@@ -248,10 +258,10 @@ static void describe(const struct load *load, size_t index, struct rule_plan *pl
 		       tcx ? "TCX" : "clsact");
 	if (faults & CHAOS_PACING)
 		append(m, size, "%s%s: packets are stamped one behind the other, held by an fq queue%s",
-		       m[0] ? "; " : "", faults & 1 << CHAOS_RATE ? "rate" : "tokens", ifb_words(load, rule));
+		       m[0] ? "; " : "", fault_names[paced], ifb_words(load, rule, paced));
 	if (faults & 1 << CHAOS_REORDER)
 		append(m, size, "%sreorder: a %s program holds packets in an fq queue%s", m[0] ? "; " : "",
-		       tcx ? "TCX" : "clsact", ifb_words(load, rule));
+		       tcx ? "TCX" : "clsact", ifb_words(load, rule, CHAOS_REORDER));
 	if (faults & FAULTS_BY_PROBE)
 		append(m, size, "%s: a probe on the function %s", fault_names[__builtin_ctz(faults)],
 		       load->features.has[FEATURE_PROBE_REGISTERS] && !rule_needs_assist(rule)

@@ -615,6 +615,14 @@ unsigned int rule_device_needs(const struct rule *rule)
 	return needs;
 }
 
+unsigned int rule_fault_needs(const struct rule *rule, enum chaos_fault fault)
+{
+	struct rule one = *rule;
+
+	one.fault.faults &= 1U << fault;
+	return rule_device_needs(&one);
+}
+
 /* What must be there before payload may leave: of packets that are lost tc is no condition. */
 static unsigned int first_needs(const struct rule *rule)
 {

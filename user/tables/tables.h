@@ -101,6 +101,9 @@ struct tables {
 /* What a rule needs of the devices that its packets pass: a set of enum chaos_device_flag. */
 unsigned int rule_device_needs(const struct rule *rule);
 
+/* What one of its faults does. */
+unsigned int rule_fault_needs(const struct rule *rule, enum chaos_fault fault);
+
 /* Does it take the assist on every kernel? On those whose programs cannot write registers, all rules with probes do. */
 bool rule_needs_assist(const struct rule *rule);
 
