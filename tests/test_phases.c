@@ -29,6 +29,7 @@ struct course {
 	struct samples samples;
 	struct phases phases;
 	uint64_t now;
+	bool misses; /* its rules hit nothing */
 	unsigned int orders[4]; /* how often each came */
 };
 
@@ -61,6 +62,8 @@ static enum order obey(struct course *c, enum order order)
 	c->orders[order]++;
 	if (order == ORDER_STEP) {
 		phases_broken(&c->phases, c->now);
+		if (!c->misses)
+			phases_hits(&c->phases, 3, 2, NULL);
 		phases_step_done(&c->phases);
 	} else if (order == ORDER_ROLL_BACK) {
 		phases_rolled_back(&c->phases, c->now + 100 * MS);
@@ -264,6 +267,80 @@ Test(phases, a_step_fails)
 	cr_expect_eq(c.phases.phase, PHASE_VERDICT);
 	cr_expect_eq(c.phases.verdict, VERDICT_ERROR);
 	cr_expect_eq(c.phases.exit, EXIT_CANNOT);
+	course_end(&c);
+}
+
+/* It was broken until then: it is rolled back, and recovery is waited for. */
+Test(phases, faults_are_lost)
+{
+	struct course c;
+
+	course_begin(&c, document);
+	while (!c.phases.began_ns[PHASE_OBSERVE])
+		cr_assert(!second(&c, true, 100));
+	phases_lost(&c.phases, "somebody has detached program chaos_out");
+	run(&c, 0, 3);
+	cr_expect_eq(c.phases.verdict, VERDICT_ERROR);
+	cr_expect_eq(c.phases.exit, EXIT_FAILED);
+	cr_expect_str_eq(c.phases.reason, "somebody has detached program chaos_out: what was measured proves nothing");
+	cr_expect_eq(c.orders[ORDER_ROLL_BACK], 1);
+	cr_expect_eq(finding(&c, WHEN_RECOVERY, 0)->outcome, OUTCOME_HELD);
+	cr_expect_gt(c.phases.time_to_recover_ms, 0);
+	course_end(&c);
+}
+
+static void misses(struct course *c, unsigned int late, uint64_t matched, const char *source)
+{
+	course_begin(c, source);
+	c->misses = true;
+	phases_hits(&c->phases, matched, 0, "a");
+	run(c, 0, late);
+}
+
+/* That all is well without a fault is no surprise. */
+Test(phases, hits_nothing)
+{
+	static const char load[] = "version: 1\nexperiment: e\nprobes: [{ name: ask, tcp: \"h:1\" }]\n"
+				   "during: { ask.success: \">= 80%\" }\nbaseline: 10s\nobserve: 40s\n"
+				   "method: [{ exec: [\"true\"] }]\n";
+	struct course c;
+
+	misses(&c, 0, 0, document);
+	cr_expect_eq(c.phases.verdict, VERDICT_ERROR);
+	cr_expect_eq(c.phases.exit, EXIT_FAILED);
+	cr_expect_str_eq(c.phases.reason, "nothing was injected, so what held proves nothing: nothing that the rules "
+					  "name was used");
+	course_end(&c);
+	misses(&c, 0, 7, document);
+	cr_expect_str_eq(c.phases.reason, "nothing was injected, so what held proves nothing: faults came up 7 times "
+					  "and were all skipped");
+	course_end(&c);
+	misses(&c, 0, 0, load);
+	cr_expect_eq(c.phases.verdict, VERDICT_HELD, "other methods have no counters: %s", c.phases.reason);
+	course_end(&c);
+}
+
+/* What fails by itself is a weakness all the same, and it is said that it was not the faults. */
+Test(phases, fails_without_a_hit)
+{
+	struct course c;
+
+	misses(&c, 60, 0, document);
+	cr_expect_eq(c.phases.verdict, VERDICT_WEAKNESS);
+	cr_expect(strstr(c.phases.reason, "; but nothing was injected"), "%s", c.phases.reason);
+	course_end(&c);
+}
+
+Test(phases, one_rule_hits_nothing)
+{
+	struct course c;
+
+	course_begin(&c, document);
+	c.misses = true;
+	phases_hits(&c.phases, 5, 5, "b");
+	run(&c, 0, 0);
+	cr_expect_eq(c.phases.verdict, VERDICT_HELD);
+	cr_expect(strstr(c.phases.reason, "hypotheses held, but rule 'b' injected nothing"), "%s", c.phases.reason);
 	course_end(&c);
 }
 

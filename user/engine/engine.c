@@ -398,6 +398,7 @@ int engine_attach(struct engine *engine, const char *cgroup2_mount, struct error
 			ret = -errno;
 			break;
 		}
+		engine->programs[engine->links_count] = prog;
 		engine->links[engine->links_count++] = link;
 	}
 	close(cgroup);
@@ -577,12 +578,24 @@ int engine_choose_again(int bss_fd)
 	return bpf_map_update_elem(bss_fd, &zero, &epoch, BPF_ANY) ? -errno : 0;
 }
 
-bool engine_all_finished(const struct engine *engine, size_t rules)
+static struct finished_maps finished_maps(const struct engine *engine)
 {
-	const struct finished_maps maps = {
+	return (struct finished_maps){
 		.finished_fd = bpf_map__fd(engine->skel->maps.chaos_finished),
 		.call_over_fd = bpf_map__fd(engine->skel->maps.chaos_call_over),
 	};
+}
+
+int engine_unloaded(const struct engine *engine, struct chaos_vector *rules)
+{
+	const struct finished_maps maps = finished_maps(engine);
+
+	return finished_unloaded(&maps, rules);
+}
+
+bool engine_all_finished(const struct engine *engine, size_t rules)
+{
+	const struct finished_maps maps = finished_maps(engine);
 	struct chaos_vector finished;
 
 	if (finished_read(&maps, &finished))

@@ -29,6 +29,7 @@ struct engine {
 	int egress_fd, ingress_fd; /* tc programs, -1 when no rule needs them */
 	int ifb_fd, pick_fd;       /* those of packets that arrive and wait; `pick` only where they need it */
 	struct bpf_link *links[ENGINE_MAX_LINKS];
+	const struct bpf_program *programs[ENGINE_MAX_LINKS]; /* of each link */
 	int links_count;
 };
 
@@ -67,6 +68,9 @@ int engine_choose_again(int bss_fd);
 
 /* Have all rules finished before their time (max-hits, unload)? */
 bool engine_all_finished(const struct engine *engine, size_t rules);
+
+/* Those that `unload` has ended. */
+int engine_unloaded(const struct engine *engine, struct chaos_vector *rules);
 
 /* One write: from here on this load is the one. generation 0: none is. */
 int engine_arm(int control_fd, uint32_t generation);

@@ -28,6 +28,13 @@ int finished_read(const struct finished_maps *maps, struct chaos_vector *rules)
 	return 0;
 }
 
+int finished_unloaded(const struct finished_maps *maps, struct chaos_vector *rules)
+{
+	uint32_t by_us = BY_US;
+
+	return bpf_map_lookup_elem(maps->call_over_fd, &by_us, rules) ? -errno : 0;
+}
+
 int finished_add(const struct finished_maps *maps, const struct chaos_vector *rules)
 {
 	struct chaos_finished locked = { 0 };

@@ -17,6 +17,9 @@ struct finished_maps {
 /* Rules that have ended, for whatever reason. 0 or a negative errno. */
 int finished_read(const struct finished_maps *maps, struct chaos_vector *rules);
 
+/* Those that `unload` has ended. */
+int finished_unloaded(const struct finished_maps *maps, struct chaos_vector *rules);
+
 /* Ends these rules as well, in the kernel; connections still have to choose again. 0 or a negative errno. */
 int finished_add(const struct finished_maps *maps, const struct chaos_vector *rules);
 

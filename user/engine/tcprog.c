@@ -423,6 +423,20 @@ int tcprog_filter(struct netlink *nl, unsigned int ifindex, enum tcprog_side sid
 	return netlink_talk(nl);
 }
 
+int tcprog_filter_there(struct netlink *nl, unsigned int ifindex, enum tcprog_side side, uint32_t generation,
+			bool *there)
+{
+	struct filter *filters;
+	size_t count;
+	int ret = list_filters(nl, ifindex, side, &filters, &count);
+
+	*there = false;
+	for (size_t i = 0; i < count; i++)
+		*there = *there || (is_our_filter(&filters[i]) && filters[i].handle == TCPROG_HANDLE(generation));
+	free(filters);
+	return ret;
+}
+
 static void put_redirect(struct nlmsghdr *request, unsigned int to)
 {
 	const struct tc_mirred mirred = { .action = TC_ACT_STOLEN, .eaction = TCA_EGRESS_REDIR, .ifindex = to };

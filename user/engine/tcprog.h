@@ -50,6 +50,10 @@ int tcprog_clsact_delete(struct netlink *nl, unsigned int ifindex);
 /* A filter of that generation; the device must have a clsact. */
 int tcprog_filter(struct netlink *nl, unsigned int ifindex, enum tcprog_side side, int prog_fd, uint32_t generation);
 
+/* Is it there? 0 and *there, or what went wrong. */
+int tcprog_filter_there(struct netlink *nl, unsigned int ifindex, enum tcprog_side side, uint32_t generation,
+			bool *there);
+
 /*
  * A filter for packets that arrive: those that the program picks out (it returns -1, and 0 for others) are redirected to
  * device `to`. It runs behind what is attached after it.

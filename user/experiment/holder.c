@@ -44,7 +44,7 @@ static int end_load(struct keeper *k, struct error *err)
 static void load_step(struct keeper *k, size_t step)
 {
 	/* The run is what others see: when it is gone, whatever command comes next ends what is left. */
-	const struct load_options options = { .command = "run", .foreground = true, .owner = k->owner };
+	const struct load_options options = { .command = "run", .foreground = true, .whole = true, .owner = k->owner };
 	struct holder_news news = { .news = NEWS_LOADED };
 
 	news.ret = end_load(k, &news.err);
@@ -73,9 +73,13 @@ static void serve(struct keeper *k)
 	over = load_serve(k->load, -1, k->fd, &news.err);
 	if (over == 0)
 		return;
-	news.news = is_ours(k) ? NEWS_OVER : NEWS_STOPPED;
-	news.ret = over < 0 ? over : 0;
+	if (over == -ECANCELED || !is_ours(k))
+		news.news = NEWS_STOPPED;
+	else
+		news.news = over < 0 ? NEWS_LOST : NEWS_OVER;
 	tell(k, &news); /* first: whoever sees that nothing is armed any more can then know why */
+	if (news.news == NEWS_LOST)
+		return;
 	if (news.news == NEWS_STOPPED) {
 		end_load(k, &ignored);
 		return;

@@ -25,7 +25,8 @@ enum news {
 	NEWS_ENDED,   /* as ordered */
 	NEWS_OVER,    /* the last rule has ended by itself; NEWS_ENDED follows when it is taken down */
 	NEWS_STOPPED, /* somebody else has taken the load away */
-	NEWS_GONE,    /* the holder itself has died */
+	NEWS_LOST, /* somebody else has taken a part of it away: see `err`. What is left stays until it is ordered to end */
+	NEWS_GONE, /* the holder itself has died */
 };
 
 struct holder_news {

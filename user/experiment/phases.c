@@ -58,6 +58,18 @@ void phases_fail(struct phases *p, const struct error *err)
 	p->hurry = true;
 }
 
+void phases_lost(struct phases *p, const char *what)
+{
+	decide(p, VERDICT_ERROR, EXIT_FAILED, "%.400s: what was measured proves nothing", what);
+}
+
+void phases_hits(struct phases *p, uint64_t matched, uint64_t injected, const char *missed)
+{
+	p->matched = matched;
+	p->injected = injected;
+	p->missed = missed;
+}
+
 void phases_abort(struct phases *p, bool hurry, const char *fmt, ...)
 {
 	char text[sizeof(p->reason)];
@@ -214,6 +226,34 @@ static void finding_words(const struct phases *p, const struct finding *f, char 
 		 f->detail[0] ? " (" : "", f->detail, f->detail[0] ? ")" : "");
 }
 
+/* Where the method has rules these are what breaks, and they broke nothing. */
+static bool hit_nothing(const struct phases *p)
+{
+	for (size_t i = 0; i < p->experiment->steps_count && !p->injected; i++) {
+		if (p->experiment->steps[i].kind == STEP_RULES)
+			return true;
+	}
+	return false;
+}
+
+/* What is promised holds, but does it prove something? */
+static void judge_held(struct phases *p, size_t held)
+{
+	if (hit_nothing(p) && p->matched)
+		decide(p, VERDICT_ERROR, EXIT_FAILED,
+		       "nothing was injected, so what held proves nothing: faults came up %llu times and were all "
+		       "skipped",
+		       (unsigned long long)p->matched);
+	else if (hit_nothing(p))
+		decide(p, VERDICT_ERROR, EXIT_FAILED,
+		       "nothing was injected, so what held proves nothing: nothing that the rules name was used");
+	else if (p->missed)
+		decide(p, VERDICT_HELD, EXIT_DONE, "all %zu hypotheses held, but rule '%s' injected nothing", held,
+		       p->missed);
+	else
+		decide(p, VERDICT_HELD, EXIT_DONE, "all %zu hypotheses held", held);
+}
+
 /* Nothing else was decided: the hypotheses do. What comes back late is told as that, and not measure by measure. */
 static void judge(struct phases *p)
 {
@@ -227,10 +267,11 @@ static void judge(struct phases *p)
 		held += list[i].outcome == OUTCOME_HELD;
 		if (list[i].outcome == OUTCOME_FAILED && list[i].when != WHEN_STEADY_AFTER) {
 			finding_words(p, &list[i], words, sizeof(words));
-			decide(p, VERDICT_WEAKNESS, EXIT_WEAKNESS, "%s", words);
+			decide(p, VERDICT_WEAKNESS, EXIT_WEAKNESS, "%s%s", words,
+			       hit_nothing(p) ? "; but nothing was injected" : "");
 		}
 	}
-	decide(p, VERDICT_HELD, EXIT_DONE, "all %zu hypotheses held", held);
+	judge_held(p, held);
 }
 
 static void skip(struct phases *p)

@@ -31,6 +31,8 @@ struct phases {
 	uint64_t rolled_back_ns;
 	uint64_t steady_since_ns; /* after the roll back; moves forward while it does not hold */
 	bool recovered, judge_recovery;
+	uint64_t matched, injected; /* see phases_hits() */
+	const char *missed;
 	bool hurry; /* somebody wants an end: no recovery, no cooldown */
 	enum verdict verdict;
 	char reason[512];
@@ -54,6 +56,13 @@ void phases_broken(struct phases *phases, uint64_t now);
 void phases_step_done(struct phases *phases);
 /* Something went wrong: the verdict is `error`, after a roll back. */
 void phases_fail(struct phases *phases, const struct error *err);
+/*
+ * Faults were lost that nobody here has ended, so nothing can be said: the verdict is `error`. Unlike a step that fails
+ * it was broken until then, so after the roll back recovery is waited for.
+ */
+void phases_lost(struct phases *phases, const char *what);
+/* What the rules of the method have hit so far, in sum. `missed`: one that has hit nothing, or NULL; it must live on. */
+void phases_hits(struct phases *phases, uint64_t matched, uint64_t injected, const char *missed);
 /* Somebody or something ends it. With `hurry` nothing is measured any more. */
 void phases_abort(struct phases *phases, bool hurry, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void phases_rolled_back(struct phases *phases, uint64_t now);

@@ -22,11 +22,13 @@ struct action {
 	struct generator *generator;
 };
 
-/* A rule that was loaded in this run, as it was last seen. */
+/* A rule that was loaded in this run, as it was last seen. Of one that several steps load these are sums. */
 struct run_rule {
 	char name[RULES_MAX_NAME + 1];
 	char sentence[1024];
 	struct chaos_stats stats;
+	uint32_t generation;       /* of the load that it was last seen in, */
+	struct chaos_stats before; /* and what it did before that */
 };
 
 /* What is drawn while it runs. */

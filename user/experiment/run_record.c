@@ -150,6 +150,15 @@ static struct run_rule *rule_record(struct run *run, const char *name)
 	return &rules[run->rules_count++];
 }
 
+static void add_stats(struct chaos_stats *sum, const struct chaos_stats *stats)
+{
+	uint64_t *to = (uint64_t *)sum;
+	const uint64_t *from = (const uint64_t *)stats;
+
+	for (size_t i = 0; i < sizeof(*sum) / sizeof(*to); i++)
+		to[i] += from[i];
+}
+
 static void keep_rule(struct run *run, const struct rule_status *status)
 {
 	const struct rules *rules = run->experiment->steps[run->load_step].rules;
@@ -158,13 +167,34 @@ static void keep_rule(struct run *run, const struct rule_status *status)
 
 	if (!rule)
 		return;
-	rule->stats = status->stats;
+	if (rule->generation != run->generation)
+		rule->before = rule->stats;
+	rule->generation = run->generation;
+	rule->stats = rule->before;
+	add_stats(&rule->stats, &status->stats);
 	for (size_t i = 0; i < rules->count && !rule->sentence[0]; i++) {
 		if (strcmp(rules->rules[i].name, status->name) == 0)
 			explain_rule(rules, i, rule->sentence, sizeof(rule->sentence));
 	}
 	if (run->writer)
 		kept(run, findings_rule(run->writer, rule->name, rule->sentence, &rule->stats, &err), &err);
+}
+
+static void sum_up(struct run *run)
+{
+	const char *missed = NULL;
+	uint64_t matched = 0;
+
+	run->injected = 0;
+	for (size_t i = 0; i < run->rules_count; i++) {
+		const struct run_rule *rule = &run->rules[i];
+
+		matched += rule->stats.matched;
+		run->injected += rule->stats.injected;
+		if (!rule->stats.injected && !missed)
+			missed = rule->name;
+	}
+	phases_hits(&run->phases, matched, run->injected, missed);
 }
 
 void record_rules(struct run *run)
@@ -180,9 +210,7 @@ void record_rules(struct run *run)
 		run->events_dropped = status->totals.events_dropped;
 	}
 	status_free(status);
-	run->injected = 0;
-	for (size_t i = 0; i < run->rules_count; i++)
-		run->injected += run->rules[i].stats.injected;
+	sum_up(run);
 }
 
 struct sums {

@@ -9,7 +9,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "user/base/log.h"
 #include "user/experiment/run_internal.h"
 
 #define BAR         20
@@ -199,8 +198,6 @@ static void print_times(const struct run *run)
 		printf("time to degrade %s, ", isnan(p->time_to_degrade_ms) ? "never" : degrade);
 	printf("time to recover %s, injected %llu\n", isnan(p->time_to_recover_ms) ? "not known" : recover,
 	       (unsigned long long)run->injected);
-	if (run->rules_count && !run->injected)
-		log_note("nothing was injected: what held proves nothing yet");
 }
 
 void show_result(struct run *run)

@@ -126,15 +126,60 @@ static void on_ended(struct run *run, uint64_t now)
 	}
 }
 
-/* Nothing is in force any more, and nobody here has asked for that. */
-static void on_lost(struct run *run, uint64_t now, const char *why)
+/* What was measured from some moment on was measured without the faults, or without some of them. */
+static void tell_lost(struct run *run, uint64_t now, const char *what)
+{
+	char text[400];
+
+	snprintf(text, sizeof(text), "%.300s (noticed %.3g s after the faults began)", what,
+		 run->phases.broken_ns ? (double)(now - run->phases.broken_ns) / 1e9 : 0);
+	record_note(run, MOMENT_NOTE, "%s", text);
+	show_note(run, text);
+	phases_lost(&run->phases, text);
+}
+
+/* Nothing is in force any more, and nobody here has asked for that: by hand, or it was lost. */
+static void on_gone(struct run *run, uint64_t now, bool by_hand, const char *what)
 {
 	forget_load(run);
 	run->loading = false;
 	if (run->phases.phase == PHASE_ROLLBACK)
 		phases_rolled_back(&run->phases, now);
+	else if (by_hand)
+		phases_abort(&run->phases, true, "%s", what);
 	else
-		phases_abort(&run->phases, true, "%s", why);
+		tell_lost(run, now, what);
+}
+
+/* The generation that is armed; 0: none is, as after `chaosbpf stop`. */
+static uint32_t armed(const struct run *run)
+{
+	struct chaos_control control = { 0 };
+	uint32_t zero = 0;
+
+	return run->control_fd >= 0 && bpf_map_lookup_elem(run->control_fd, &zero, &control) == 0 ? control.generation
+												  : 0;
+}
+
+static void on_taken(struct run *run, uint64_t now)
+{
+	const uint32_t present = armed(run);
+
+	if (present && present != run->generation)
+		on_gone(run, now, false, "another load took the place of the faults");
+	else
+		on_gone(run, now, true, "the faults were ended from elsewhere, as by 'chaosbpf stop'");
+}
+
+/* The rest is still there until the roll back; `stop` takes things away one after the other. */
+static void on_part_lost(struct run *run, uint64_t now, const char *what)
+{
+	if (!run->loaded || run->loading || run->phases.phase == PHASE_ROLLBACK)
+		return;
+	if (armed(run) == run->generation)
+		tell_lost(run, now, what);
+	else
+		on_taken(run, now);
 }
 
 /* After a holder that was killed. As long as we live others take its load for ours, and leave it alone. */
@@ -174,11 +219,14 @@ static void on_news(struct run *run, const struct holder_news *news, uint64_t no
 		break;
 	case NEWS_STOPPED:
 		if (run->loaded)
-			on_lost(run, now, "the faults were ended from elsewhere, as by 'chaosbpf stop'");
+			on_taken(run, now);
+		break;
+	case NEWS_LOST:
+		on_part_lost(run, now, news->err.text);
 		break;
 	case NEWS_GONE:
 		clean_up(run);
-		on_lost(run, now, news->err.text);
+		on_gone(run, now, run->loading, news->err.text); /* `stop` kills who is about to load */
 		break;
 	}
 }
@@ -193,16 +241,11 @@ void steps_news(struct run *run, uint64_t now)
 
 void steps_watch(struct run *run, uint64_t now)
 {
-	struct chaos_control control = { 0 };
-	uint32_t zero = 0;
-
-	if (!run->loaded || run->loading || run->over || run->control_fd < 0)
-		return;
-	if (bpf_map_lookup_elem(run->control_fd, &zero, &control) == 0 && control.generation == run->generation)
+	if (!run->loaded || run->loading || run->over || run->control_fd < 0 || armed(run) == run->generation)
 		return;
 	steps_news(run, now); /* when the rules have ended by themselves, that is known by now */
 	if (run->loaded && !run->loading && !run->over)
-		on_lost(run, now, "the faults were ended from elsewhere, as by 'chaosbpf stop'");
+		on_taken(run, now);
 }
 
 /* ---- requests, commands, loads ---- */

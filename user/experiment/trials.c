@@ -182,6 +182,10 @@ static int read_news(struct trials *t, enum news *wanted, struct error *err)
 			*err = news.err;
 			return news.ret;
 		}
+		if (t->loaded && news.news == NEWS_LOST) {
+			*err = news.err;
+			return -ENOLINK;
+		}
 		if (t->loaded)
 			return abort_trials(t, err, "the faults were ended from elsewhere, as by 'chaosbpf stop'");
 	}

@@ -19,6 +19,7 @@ struct load_options {
 	bool checking;           /* load_check(): a container or name that is not there is told, and no error */
 	bool wait;               /* what a rule names by cgroup, container, pod or unit may start later */
 	bool foreground;         /* faults live as long as this process: nothing is pinned but the state */
+	bool whole;              /* foreground: it is served only as long as nobody takes a part of it away */
 	pid_t owner;             /* foreground: the process whose life bounds the load; 0: this one */
 	const char *only_cgroup; /* exec: path below the cgroup2 mount; every rule is narrowed to it */
 };
@@ -65,7 +66,8 @@ int load_locked(struct rules *rules, const struct load_options *options, struct 
 
 /*
  * Serves a foreground load until `seconds` have passed (negative: until its last rule ends) or `wake_fd` (-1: none)
- * becomes readable: prepares new devices, moves events to the log. Returns 1 when the load is over, 0 when woken.
+ * becomes readable: prepares new devices, moves events to the log. Returns 1 when the load is over, 0 when woken. With
+ * `whole` -ENOLINK when somebody has taken a part of it away (*err: what), and -ECANCELED when all rules were unloaded.
  */
 int load_serve(struct load *load, double seconds, int wake_fd, struct error *err);
 

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "user/base/clock.h"
+#include "user/engine/whole.h"
 #include "user/load/load_internal.h"
 #include "user/state/lock.h"
 
@@ -75,6 +76,20 @@ static bool is_replaced(const struct load *load)
 	return store_read_record(&now, &ignored) != 0 || now.generation != load->record.generation;
 }
 
+/* Somebody has taken a part of it away. Rules are asked for each time, as they cost little. */
+static int check_whole(const struct load *load, bool all, struct error *err)
+{
+	int ret = 0;
+
+	if (!load->options.whole)
+		return 0;
+	if (all)
+		ret = programs_whole(&load->engine, err);
+	if (all && !ret)
+		ret = devices_whole(&load->prepare, err);
+	return ret ?: rules_whole(&load->engine, load->rules, err);
+}
+
 /* Over: the last rule has ended, and nothing is held any more (or its time has passed by far). */
 static bool is_over(const struct load *load)
 {
@@ -114,8 +129,11 @@ static int serve(struct load *load, double seconds, int wake_fd, struct error *e
 			follow_hear(&load->follow, now);
 		follow_look(&load->follow, load, now);
 		if (now >= next_tick) {
-			if (is_replaced(load) || is_over(load))
+			if (is_replaced(load))
 				return 1;
+			ret = check_whole(load, now >= next_look, err);
+			if (ret || is_over(load))
+				return ret ?: 1;
 			next_tick = now + TICK_MS * 1000000ULL;
 			look_at_probes(load, now >= next_look);
 		}

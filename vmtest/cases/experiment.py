@@ -8,8 +8,9 @@ import time
 
 import chaos
 import experiments
+import kernel
 import place
-from case import alone, check, check_equal, main, wait_until
+from case import alone, check, check_equal, main, skip, wait_until
 from experiments import REFUSED, SILENT, Variant, experiment, failed, run
 
 
@@ -31,9 +32,9 @@ def aborts():
     check_equal(result.json["injected"], 0, "injected by a run that was skipped")
 
 
-def begin(name, **keys):
+def begin(name, method=REFUSED, **keys):
     """A run in the background, once its faults are there."""
-    process = chaos.start("run", "--json", experiment(name, REFUSED, observe="300s", baseline="4s", **keys))
+    process = chaos.start("run", "--json", experiment(name, method, observe="300s", baseline="4s", **keys))
     wait_until(lambda: chaos.status().all["loaded"], "the faults of a run", seconds=180)
     return process
 
@@ -124,6 +125,73 @@ def rules_that_end_early():
     check_equal([rule["name"] for rule in result.json["rules"]], ["refused"], "rules of a load that was over")
 
 
+def check_lost(said, why):
+    """Never as held: the verdict is that nothing is proven. It was rolled back, and recovery was waited for."""
+    check_equal(said["verdict"], "error", f"verdict: {said['reason']}")
+    check(why in said["reason"] and "after the faults began" in said["reason"], f"reason: {said['reason']}")
+    phases = [one["phase"] for one in said["phases"]]
+    check("rollback" in phases and "recover" in phases, f"phases: {phases}")
+    check(said["time_to_recover_ms"] is not None, "it recovered")
+
+
+CUT_OFF = experiments.rules_step("reset", experiments.VECTORS, {"reset": True})
+
+
+@alone
+def parts_taken_away():
+    """Programs that somebody detaches, filters that he removes, a rule that he unloads: each is noticed, and said."""
+    def off_the_cgroups():
+        check(kernel.detach("chaos_egress"), "a program to take off")
+
+    def off_the_device():
+        if not kernel.detach("chaos_tc_out"):
+            place.run("tc", "qdisc", "del", "dev", "lo", "clsact")
+
+    def one_rule():
+        chaos.chaos("unload", "refused", expect=0)
+
+    two = REFUSED + f"""      - {{ name: other, match: {{ hosts: 127.0.0.1, ports: {experiments.MODEL} }}, fault: {{ drop: true }}, percent: 0.001 }}
+"""
+    for method, how, why in ((CUT_OFF, off_the_cgroups, "detached program chaos_egress"),
+                             (CUT_OFF, off_the_device, "at what leaves by device lo"),
+                             (two, one_rule, "unloaded rule 'refused'")):
+        with Variant("good"):
+            process = begin("rag-parts", method=method)
+            how()
+            out, err = process.communicate(timeout=120)
+        check_equal(process.returncode, 1, f"exit code after {how.__name__}: {out}{err}")
+        check_lost(json.loads(out), why)
+        check_equal(chaos.status().all["loaded"], False, f"loaded after {how.__name__}")
+
+
+@alone
+def queue_replaced():
+    """The queue that holds what is delayed: as long as it is there all is well."""
+    if not {one["name"]: one["here"] for one in chaos.chaos("doctor", "--json").json["features"]}["fq"]:
+        skip("this kernel has no fq")
+    method = experiments.rules_step("slow", experiments.VECTORS, {"delay": "100ms"})
+    with Variant("good"):
+        result = run(experiment("rag-queue", method, observe="10s"))
+        check_equal(result.code, 0, f"exit code of {result}")
+        process = begin("rag-queue", method=method)
+        place.run("tc", "qdisc", "replace", "dev", "lo", "root", "pfifo")
+        out, err = process.communicate(timeout=120)
+        place.run("tc", "qdisc", "del", "dev", "lo", "root", "pfifo")
+    check_equal(process.returncode, 1, f"exit code: {out}{err}")
+    check_lost(json.loads(out), "replaced the queue of device lo")
+
+
+@alone
+def nothing_hit():
+    """All is well, and nothing was broken: that is no promise held."""
+    with Variant("good"):
+        result = run(experiment("rag-missed", experiments.rules_step("missed", 1, {"drop": True}), observe="8s"))
+    check_equal(result.code, 1, f"exit code of {result}")
+    check_equal(result.json["verdict"], "error", "verdict")
+    check("nothing was injected" in result.json["reason"], f"reason: {result.json['reason']}")
+    check_equal((failed(result.json), result.json["injected"]), ([], 0), "what failed, and injected")
+
+
 @alone
 def holder_killed():
     """The process that holds the faults: they end, and the run says so."""
@@ -132,8 +200,8 @@ def holder_killed():
         (holder,) = place.processes("chaosbpf-holder")
         os.kill(holder, signal.SIGKILL)
         out, err = process.communicate(timeout=60)
-    check_equal(process.returncode, 5, f"exit code: {out}{err}")
-    check("was killed" in json.loads(out)["reason"], f"reason: {out}")
+    check_equal(process.returncode, 1, f"exit code: {out}{err}")
+    check_lost(json.loads(out), "was killed")
     check_equal(chaos.status().all["loaded"], False, "loaded afterwards")
 
 

@@ -12,7 +12,8 @@ libc = ctypes.CDLL(None, use_errno=True)
 SYS_BPF = {"x86_64": 321, "aarch64": 280}[os.uname().machine]
 
 MAP_CREATE, MAP_LOOKUP, PROG_LOAD, OBJ_PIN = 0, 1, 5, 6
-PROG_NEXT, MAP_NEXT, PROG_FD, MAP_FD, INFO, LINK_CREATE, LINK_FD, LINK_NEXT = 11, 12, 13, 14, 15, 28, 30, 31
+PROG_NEXT, MAP_NEXT, PROG_FD, MAP_FD, INFO, LINK_CREATE, LINK_FD, LINK_NEXT, LINK_DETACH = (
+    11, 12, 13, 14, 15, 28, 30, 31, 34)
 ARRAY, SCHED_CLS, CGROUP_SKB, CGROUP_INGRESS, CGROUP_EGRESS, TCX_INGRESS, TCX_EGRESS = 2, 3, 8, 0, 1, 46, 47
 
 
@@ -67,6 +68,45 @@ def bpf_objects():
     """Programs, maps and links by number and name."""
     return (objects("prog", PROG_NEXT, PROG_FD, 64) | objects("map", MAP_NEXT, MAP_FD, 24)
             | objects("link", LINK_NEXT, LINK_FD, 0))
+
+
+def numbers(next_command):
+    number = 0
+    while True:
+        try:
+            _, out = bpf(next_command, struct.pack("II", number, 0))
+        except OSError:
+            return
+        number = struct.unpack_from("II", out)[1]
+        yield number
+
+
+def info_of(fd):
+    info = ctypes.create_string_buffer(256)
+    bpf(INFO, struct.pack("IIQ", fd, len(info), address_of(info)))
+    return info.raw
+
+
+def detach(program):
+    """Takes off every link of programs whose name begins so, whoever holds it; how many."""
+    count = 0
+    for number in numbers(LINK_NEXT):
+        try:
+            link, _ = bpf(LINK_FD, struct.pack("I", number))
+        except OSError:
+            continue  # gone meanwhile
+        try:
+            its_program, _ = bpf(PROG_FD, struct.pack("I", struct.unpack_from("III", info_of(link))[2]))
+            name = info_of(its_program)[64:80].split(b"\0")[0].decode()
+            os.close(its_program)
+            if name.startswith(program):
+                bpf(LINK_DETACH, struct.pack("I", link))
+                count += 1
+        except OSError:
+            pass  # of a kind that cannot be taken off
+        finally:
+            os.close(link)
+    return count
 
 
 def pin(fd, path):
