@@ -58,6 +58,14 @@ static void write_everything(struct findings *findings)
 	struct hypothesis hypothesis = {
 		WHEN_DURING, "ask.success", ">=", 90, "%", 70.5, OUTCOME_FAILED, "within 30 s"
 	};
+	struct dependency_record dependency = {
+		.name = "vectors.internal",
+		.port = 6333,
+		.strength = "weak",
+		.trials = { { "down", "fails", 7, true, 60, NAN, 0.001, "" },
+			    { "slow", "cannot", 0, false, NAN, NAN, NAN, "no fq" },
+			    { "random", "-", 0, false, NAN, NAN, NAN, "" } },
+	};
 	struct error err;
 
 	stats.skipped[CHAOS_SKIP_PERCENT] = 2;
@@ -81,6 +89,10 @@ static void write_everything(struct findings *findings)
 	OK(findings_rule(writer, "slow", NULL, &stats, &err));
 	OK(findings_events(writer, &(struct event_sum){ "slow", "delay", 3, 6, 8 }, &err));
 	OK(findings_number(writer, NUMBER_TIME_TO_RECOVER, 1234, &err));
+	OK(findings_dependency(writer, &dependency, &err));
+	dependency.strength = "strong"; /* said again: replaced */
+	dependency.worse = "was weak";
+	OK(findings_dependency(writer, &dependency, &err));
 	OK(findings_finish(writer, VERDICT_WEAKNESS, "not enough", &err));
 }
 
@@ -123,6 +135,24 @@ static void check_rules(const struct findings_run *run)
 	cr_expect_eq(run->events[0].last_ms, 8);
 }
 
+static void check_dependencies(const struct findings_run *run)
+{
+	const struct dependency_record *one = run->dependencies;
+
+	cr_assert_eq(run->dependencies_count, 1);
+	cr_expect_str_eq(one->name, "vectors.internal");
+	cr_expect_eq(one->port, 6333);
+	cr_expect_str_eq(one->strength, "strong");
+	cr_expect_str_eq(one->worse, "was weak");
+	cr_expect_str_eq(one->trials[0].how, "down");
+	cr_expect_str_eq(one->trials[0].change, "fails");
+	cr_expect(one->trials[0].judged && one->trials[0].injected == 7 && one->trials[0].failed_percent == 60);
+	cr_expect(isnan(one->trials[0].latency_ms) && one->trials[0].chance == 0.001);
+	cr_expect_not(one->trials[1].judged);
+	cr_expect_str_eq(one->trials[1].cannot, "no fq");
+	cr_expect_str_eq(one->trials[2].change, "-");
+}
+
 Test(findings, round_trip)
 {
 	struct findings *findings = findings_get("f.db", FINDINGS_WRITE);
@@ -145,6 +175,7 @@ Test(findings, round_trip)
 	check_samples(run);
 	check_hypotheses(run);
 	check_rules(run);
+	check_dependencies(run);
 	cr_assert_eq(run->moments_count, 3);
 	cr_expect_str_eq(run->moments[1].text, "inject");
 	cr_expect_eq(run->moments[2].kind, MOMENT_ACTION);

@@ -158,6 +158,15 @@ static void write_hostile(void)
 	findings_point(writer, &(struct point){ 1, HOSTILE, HOSTILE, 5 }, &err);
 	findings_events(writer, &(struct event_sum){ HOSTILE, HOSTILE, 1, 1, 1 }, &err);
 	findings_number(writer, HOSTILE, 5, &err);
+	findings_dependency(writer,
+			    &(struct dependency_record){ HOSTILE,
+							 80,
+							 HOSTILE,
+							 HOSTILE,
+							 { { "down", HOSTILE, 1, true, 5, 5, 5, HOSTILE },
+							   { "slow", HOSTILE, 1, true, 5, 5, 5, HOSTILE },
+							   { "random", HOSTILE, 1, true, 5, 5, 5, HOSTILE } } },
+			    &err);
 	cr_assert_eq(findings_finish(writer, VERDICT_WEAKNESS, HOSTILE, &err), 0, "%s", err.text);
 	findings_close(findings);
 	free(stats);
@@ -313,6 +322,97 @@ Test(report, a_run_without_anything)
 	findings_run_free(run);
 	findings_drop(writer);
 	findings_close(findings);
+}
+
+/* ---- dependencies ---- */
+
+static struct dependency_record dependency(const char *name, const char *strength, const char *worse)
+{
+	return (struct dependency_record){
+		.name = name,
+		.port = 80,
+		.strength = strength,
+		.worse = worse,
+		.trials = { { "down", "fails", 9, true, 62.5, NAN, 0.001, "" },
+			    { "slow", "slow", 9, true, 0, 2100, 0.001, "" },
+			    { "random", "-", 0, false, NAN, NAN, NAN, "" } },
+	};
+}
+
+static char *print_run(const struct findings_run *run, enum report_form form)
+{
+	FILE *out = fopen("out", "w");
+
+	report_print(run, form, out);
+	fclose(out);
+	return file_text("out");
+}
+
+static void expect_in(const struct findings_run *run, enum report_form form, const char *const *wanted)
+{
+	char *text = print_run(run, form);
+
+	for (; *wanted; wanted++)
+		cr_expect(strstr(text, *wanted), "'%s' in form %d:\n%s", *wanted, form, text);
+	free(text);
+}
+
+/* What is worse stands out in each form, and what is strong as it was is no failure. */
+Test(report, dependencies)
+{
+	struct dependency_record list[] = { dependency("model", "strong", NULL), dependency("vectors", "strong", "was weak"),
+					    dependency("cache", "unknown", NULL) };
+	struct findings_run run = {
+		.experiment = "deps-rag",
+		.title = "",
+		.environment = "",
+		.operator= "",
+		.file = "",
+		.host = "",
+		.kernel = "",
+		.version = "",
+		.text = "",
+		.json = "",
+		.reason = "1 of the dependencies matters now, and did not in known.json",
+		.verdict = VERDICT_WEAKNESS,
+		.dependencies = list,
+		.dependencies_count = 3,
+	};
+
+	expect_in(&run, REPORT_TEXT,
+		  (const char *[]){ "Weakness found: 1 of the dependencies matters now", "fails: 62.5 %", "slow: 2100 ms",
+				    "was weak", "Of cache port 80 nothing is known", NULL });
+	expect_in(&run, REPORT_MARKDOWN,
+		  (const char *[]){ "| vectors | 80 | ❌ strong | fails: 62.5 % | slow: 2100 ms | - | was weak |", NULL });
+	expect_in(&run, REPORT_HTML,
+		  (const char *[]){ "<tr class=\"failed\"><td><b>vectors</b>", "<tr><td><b>model</b>", NULL });
+	expect_in(&run, REPORT_JUNIT,
+		  (const char *[]){ "tests=\"3\" failures=\"1\" errors=\"0\" skipped=\"1\"",
+				    "message=\"vectors port 80 is strong, and was weak\"", NULL });
+	cr_expect_leq(xml_check("out"), 0);
+	expect_in(&run, REPORT_JSON, (const char *[]){ "\"failed_percent\": 62.5", "\"worse\": \"was weak\"", NULL });
+	run.verdict = VERDICT_HELD;
+	run.reason = "2 strong, 0 weak, 1 unknown";
+	expect_sentence(&run, "Held: 2 strong, 0 weak, 1 unknown.");
+}
+
+Test(report, dependencies_compared)
+{
+	struct dependency_record before[] = { dependency("model", "strong", NULL), dependency("vectors", "weak", NULL) };
+	struct dependency_record now[] = { dependency("model", "weak", NULL), dependency("vectors", "strong", "was weak"),
+					   dependency("new", "strong", "is new") };
+	struct findings_run a = { .dependencies = before, .dependencies_count = 2 };
+	struct findings_run b = { .dependencies = now, .dependencies_count = 3 };
+	static const char *const wanted[] = { "model port 80", "better", "vectors port 80", "new port 80", "worse" };
+	FILE *out = fopen("out", "w");
+	char *text;
+
+	report_compare(&a, &b, false, out);
+	fclose(out);
+	text = file_text("out");
+	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
+		cr_expect(strstr(text, wanted[i]), "'%s' in:\n%s", wanted[i], text);
+	free(text);
 }
 
 /* ---- history ---- */

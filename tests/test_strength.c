@@ -21,6 +21,11 @@ static struct tested tested(const char *name, enum robust_change down)
 	return one;
 }
 
+static const char *words(const struct tested *one, enum breakage how)
+{
+	return tested_record(one, NULL).trials[how].change;
+}
+
 Test(strength, strong_or_weak)
 {
 	struct tested one = tested("x", ROBUST_SAME);
@@ -30,7 +35,7 @@ Test(strength, strong_or_weak)
 	cr_assert_eq(tested_strength(&one), STRENGTH_STRONG);
 	one.trials[BREAK_SLOW].injected = 0;
 	cr_assert_eq(tested_strength(&one), STRENGTH_WEAK);
-	cr_assert_str_eq(trial_words(&one.trials[BREAK_SLOW]), "not called");
+	cr_assert_str_eq(words(&one, BREAK_SLOW), "not called");
 	one.trials[BREAK_DOWN] = trial(ROBUST_FAILS);
 	cr_assert_eq(tested_strength(&one), STRENGTH_STRONG);
 	one.trials[BREAK_DOWN] = trial(ROBUST_NOISE);
@@ -39,7 +44,7 @@ Test(strength, strong_or_weak)
 	cr_assert_eq(tested_strength(&one), STRENGTH_UNKNOWN);
 	one.trials[BREAK_DOWN].done = false;
 	cr_assert_eq(tested_strength(&one), STRENGTH_UNKNOWN);
-	cr_assert_str_eq(trial_words(&one.trials[BREAK_DOWN]), "-");
+	cr_assert_str_eq(words(&one, BREAK_DOWN), "-");
 }
 
 /* What is written is read again, and only what is worse is told. */

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 
 #include "user/base/output.h"
+#include "user/findings/findings.h"
 #include "user/load/load.h"
 #include "user/state/state.h"
 
@@ -44,6 +45,12 @@ int load_and_print(struct rules *rules, const struct load_options *options);
 
 /* A baseline under somebody's faults would say nothing, and loading would end them: -EBUSY (cmd_run.c). */
 int check_nothing_loaded(struct error *err);
+
+/* Two at once would measure each other's faults: -EBUSY when a run is under way (cmd_run.c). */
+int check_not_running(struct findings *findings, struct error *err);
+
+/* Tells webhooks of a run that ended so; 0 is none. A failure to tell changes no verdict (cmd_run.c). */
+void tell_weakness(const char *webhooks, const char *database, enum verdict verdict, int64_t id);
 
 /* `deps test`; the words after that, argv[0] is `test` (cmd_deps_test.c). Returns the exit code. */
 int deps_test(int argc, char **argv);

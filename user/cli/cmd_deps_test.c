@@ -11,7 +11,8 @@
 #include "user/cli/cmd.h"
 #include "user/cli/options.h"
 #include "user/experiment/experiment.h"
-#include "user/experiment/trials.h"
+#include "user/experiment/trials_record.h"
+#include "user/findings/dependency_record.h"
 #include "user/rules/rules.h"
 
 #define BASELINE_NS (180 * NS_PER_S)
@@ -25,43 +26,7 @@ static void add_word(void *arg, const char *name, const char *argument)
 	inject_add(arg, name, argument);
 }
 
-/* ---- for people ---- */
-
-enum {
-	NAME,
-	PORT,
-	STRENGTH,
-	DOWN,
-	SLOW,
-	RANDOM,
-	WORSE,
-	COLUMNS,
-};
-
-static const struct column columns[COLUMNS] = {
-	[NAME] = { "DEPENDENCY", NULL, CELL_TEXT, false },   [PORT] = { "PORT", NULL, CELL_COUNT, false },
-	[STRENGTH] = { "STRENGTH", NULL, CELL_TEXT, false }, [DOWN] = { "DOWN", NULL, CELL_TEXT, false },
-	[SLOW] = { "SLOW", NULL, CELL_TEXT, false },         [RANDOM] = { "RANDOM", NULL, CELL_TEXT, false },
-	[WORSE] = { "BEFORE", NULL, CELL_TEXT, false },
-};
-
-/* "fails: 60 %", "slow: 2.1 s", "same" */
-static void trial_cell(struct table *table, size_t column, const struct trial *trial)
-{
-	const struct robust_verdict *v = &trial->verdict;
-	char value[64], text[128];
-	bool told = trial->done && trial->injected;
-
-	snprintf(text, sizeof(text), "%s", trial_words(trial));
-	if (told && v->change == ROBUST_FAILS) {
-		value_words(value, sizeof(value), v->failed * 100, "%");
-		snprintf(text, sizeof(text), "fails: %s", value);
-	} else if (told && v->change == ROBUST_SLOW) {
-		value_words(value, sizeof(value), v->latency_ms, "ms");
-		snprintf(text, sizeof(text), "slow: %s", value);
-	}
-	table_text(table, column, text);
-}
+/* ---- what was found ---- */
 
 static void print_notes(const struct trials_result *result)
 {
@@ -76,9 +41,9 @@ static void print_notes(const struct trials_result *result)
 	}
 }
 
-static void print_result(const struct trials_result *result, const struct known *known)
+static void print_result(const struct trials_result *result, const struct dependency_record *records)
 {
-	struct table *table = table_new(columns, COLUMNS);
+	struct table *table = dependencies_table(records, result->tested.count);
 	char failed[64], latency[64], limit[64];
 
 	value_words(failed, sizeof(failed), result->normal.failed * 100, "%");
@@ -86,66 +51,22 @@ static void print_result(const struct trials_result *result, const struct known 
 	value_words(limit, sizeof(limit), result->normal.latency_ms, "ms");
 	printf("normal: at most %s fail, %s, and up to %s by chance; looked at in windows of %.3g s\n", failed, latency,
 	       limit, result->window_s);
-	for (size_t i = 0; i < result->tested.count; i++) {
-		const struct tested *one = &result->tested.list[i];
-
-		table_row(table);
-		table_text(table, NAME, one->name);
-		table_count(table, PORT, one->port);
-		table_text(table, STRENGTH, strength_names[tested_strength(one)]);
-		for (size_t b = 0; b < BREAKAGE_COUNT; b++)
-			trial_cell(table, DOWN + b, &one->trials[b]);
-		table_text(table, WORSE, known ? known_worse(known, one) : NULL);
-	}
 	table_print(table, stdout);
 	table_free(table);
 	print_notes(result);
 }
 
-/* ---- for programs ---- */
-
-static void trial_json(struct json *json, const char *name, const struct trial *trial)
-{
-	json_open_object(json, name);
-	json_text(json, "change", trial_words(trial));
-	json_count(json, "injected", trial->injected);
-	if (trial->done && trial->injected) {
-		json_number(json, "failed_percent", trial->verdict.failed * 100);
-		json_number(json, "latency_ms", trial->verdict.latency_ms);
-		json_number(json, "chance", trial->verdict.chance);
-	}
-	json_text(json, "cannot", trial->cannot);
-	json_close_object(json);
-}
-
-static void strength_json(struct json *json, const struct tested_list *tested, const struct known *known)
-{
-	json_open_array(json, "dependencies");
-	for (size_t i = 0; i < tested->count; i++) {
-		const struct tested *one = &tested->list[i];
-		const char *worse = known ? known_worse(known, one) : NULL;
-
-		json_open_object(json, NULL);
-		json_text(json, "name", one->name);
-		json_count(json, "port", one->port);
-		json_text(json, "strength", strength_names[tested_strength(one)]);
-		for (size_t b = 0; b < BREAKAGE_COUNT; b++)
-			trial_json(json, breakage_names[b], &one->trials[b]);
-		if (worse)
-			json_text(json, "worse", worse);
-		else
-			json_null(json, "worse");
-		json_close_object(json);
-	}
-	json_close_array(json);
-}
-
-static void print_json(const struct trials_result *result, const struct known *known, const char *failed, int code)
+static void print_json(const struct trials_result *result, const struct dependency_record *records, const char *failed,
+		       int64_t id, int code)
 {
 	struct json json;
 
 	json_begin(&json, stdout, false);
 	json_open_object(&json, NULL);
+	if (id)
+		json_count(&json, "id", (uint64_t)id);
+	else
+		json_null(&json, "id");
 	json_open_object(&json, "normal");
 	json_count(&json, "requests", result->normal.attempts);
 	json_number(&json, "failed_percent", result->normal.failed * 100);
@@ -153,7 +74,7 @@ static void print_json(const struct trials_result *result, const struct known *k
 	json_number(&json, "latency_limit_ms", result->normal.latency_ms);
 	json_number(&json, "window_s", result->window_s);
 	json_close_object(&json);
-	strength_json(&json, &result->tested, known);
+	dependencies_json(&json, "dependencies", records, result->tested.count);
 	if (failed)
 		json_text(&json, "failed", failed);
 	else
@@ -167,42 +88,117 @@ static void print_json(const struct trials_result *result, const struct known *k
 
 struct asked {
 	struct trials_options options;
-	const char *who, *environment, *policy, *compare, *save;
+	const char *who, *environment, *policy, *database, *webhooks, *compare, *save;
 };
 
-static size_t count_worse(const struct trials_result *result, const struct known *known)
-{
-	size_t count = 0;
+/* How it ended, as it is told and kept. */
+struct ending {
+	enum verdict verdict;
+	int code;
+	char reason[400];
+};
 
-	for (size_t i = 0; known && i < result->tested.count; i++)
-		count += known_worse(known, &result->tested.list[i]) != NULL;
-	return count;
+static struct dependency_record *make_records(const struct trials_result *result, const struct known *known)
+{
+	struct dependency_record *records = calloc(result->tested.count + 1, sizeof(*records));
+
+	for (size_t i = 0; records && i < result->tested.count; i++) {
+		const struct tested *tested = &result->tested.list[i];
+
+		records[i] = tested_record(tested, known ? known_worse(known, tested) : NULL);
+	}
+	return records;
 }
 
-static int tell(const struct asked *asked, const struct trials_result *result, const struct known *known)
+/* "1 strong, 2 weak, 1 unknown, and none matters that did not in known.json" */
+static void count_words(const struct asked *asked, const struct trials_result *result, char *buf, size_t size)
 {
-	size_t worse = count_worse(result, known);
-	int code = result->aborted ? EXIT_ABORTED : worse ? EXIT_WEAKNESS : EXIT_DONE;
-	char failed[320] = "";
+	size_t counts[STRENGTH_COUNT] = { 0 };
+
+	for (size_t i = 0; i < result->tested.count; i++)
+		counts[tested_strength(&result->tested.list[i])]++;
+	snprintf(buf, size, "%zu strong, %zu weak, %zu unknown%s%s", counts[STRENGTH_STRONG], counts[STRENGTH_WEAK],
+		 counts[STRENGTH_UNKNOWN], asked->compare ? ", and none matters that did not in " : "",
+		 asked->compare ?: "");
+}
+
+static struct ending make_ending(const struct asked *asked, const struct trials_result *result,
+				 const struct dependency_record *records, int ret, const struct error *err)
+{
+	struct ending end = { .verdict = VERDICT_HELD, .code = EXIT_DONE };
+	size_t worse = 0;
+
+	for (size_t i = 0; i < result->tested.count; i++)
+		worse += records[i].worse != NULL;
+	if (result->aborted) {
+		end = (struct ending){ .verdict = VERDICT_ABORTED, .code = EXIT_ABORTED };
+		snprintf(end.reason, sizeof(end.reason), "%s", result->why);
+	} else if (ret < 0) {
+		end = (struct ending){ .verdict = VERDICT_ERROR, .code = err->exit };
+		snprintf(end.reason, sizeof(end.reason), "%.390s", err->text);
+	} else if (worse) {
+		end = (struct ending){ .verdict = VERDICT_WEAKNESS, .code = EXIT_WEAKNESS };
+		snprintf(end.reason, sizeof(end.reason), "%zu of the dependencies matter%s now, and did not in %.300s",
+			 worse, worse == 1 ? "s" : "", asked->compare);
+	} else {
+		count_words(asked, result, end.reason, sizeof(end.reason));
+	}
+	return end;
+}
+
+static int tell(const struct asked *asked, const struct trials_result *result, const struct dependency_record *records,
+		const struct ending *end)
+{
+	const struct trials_record *kept = asked->options.record;
+	const bool aborted = end->verdict == VERDICT_ABORTED;
+	char failed[512];
 	struct error err;
 
-	if (result->aborted)
-		snprintf(failed, sizeof(failed), "aborted: %s", result->why);
-	else if (worse)
-		snprintf(failed, sizeof(failed), "%zu of the dependencies matter%s now, and did not in %s", worse,
-			 worse == 1 ? "s" : "", asked->compare);
+	snprintf(failed, sizeof(failed), "%s%s", aborted ? "aborted: " : "", end->reason);
 	if (options_json)
-		print_json(result, known, failed[0] ? failed : NULL, code);
+		print_json(result, records, end->code ? failed : NULL, kept->id, end->code);
 	else
-		print_result(result, known);
-	if (!result->aborted && asked->save && strength_write(asked->save, &result->tested, &err) < 0)
+		print_result(result, records);
+	if (!options_json && kept->id)
+		printf("run %lld: 'chaosbpf report %lld' shows it\n", (long long)kept->id, (long long)kept->id);
+	if (!aborted && asked->save && strength_write(asked->save, &result->tested, &err) < 0)
 		return log_error(&err);
-	return code && !options_json ? log_fail(code, NULL, "%s", failed) : code;
+	return end->code && !options_json ? log_fail(end->code, NULL, "%s", failed) : end->code;
+}
+
+/* With a place where it is kept, and nothing loaded. */
+static int test(struct asked *asked, struct findings *findings, const struct known *known)
+{
+	struct trials_result result = { 0 };
+	struct trials_record record;
+	struct dependency_record *records;
+	struct ending end;
+	struct error err = { 0 };
+	int ret;
+
+	asked->options.record = &record;
+	trials_record_begin(&record, findings, &asked->options);
+	ret = trials_run(&asked->options, &result, &err);
+	records = make_records(&result, known);
+	if (!records) {
+		trials_free(&result);
+		return log_fail(EXIT_FAILED, NULL, "out of memory");
+	}
+	end = make_ending(asked, &result, records, ret, &err);
+	trials_record_end(&record, &result, records, end.verdict, end.reason);
+	if (end.verdict == VERDICT_ERROR)
+		end.code = log_error(&err);
+	else
+		end.code = tell(asked, &result, records, &end);
+	tell_weakness(asked->webhooks, findings_file(asked->database), end.verdict, record.id);
+	free(records);
+	trials_free(&result);
+	return end.code;
 }
 
 static int for_real(struct asked *asked, const struct policy *policy)
 {
-	struct trials_result result = { 0 };
+	struct findings *findings = NULL;
 	struct known *known = NULL;
 	struct error err;
 	int code;
@@ -210,11 +206,12 @@ static int for_real(struct asked *asked, const struct policy *policy)
 	asked->options.policy = policy;
 	if (asked->compare && known_read(asked->compare, &known, &err) < 0)
 		return log_error(&err);
-	if (check_nothing_loaded(&err) < 0 || (trials_run(&asked->options, &result, &err) < 0 && !result.aborted))
+	if (findings_open(&findings, findings_file(asked->database), FINDINGS_WRITE, &err) < 0 ||
+	    check_not_running(findings, &err) < 0 || check_nothing_loaded(&err) < 0)
 		code = log_error(&err);
 	else
-		code = tell(asked, &result, known);
-	trials_free(&result);
+		code = test(asked, findings, known);
+	findings_close(findings);
 	known_free(known);
 	return code;
 }
@@ -255,6 +252,8 @@ int deps_test(int argc, char **argv)
 		{ "operator", OPTION_TEXT, &asked.who, NULL },
 		{ "environment", OPTION_TEXT, &asked.environment, NULL },
 		{ "policy", OPTION_TEXT, &asked.policy, NULL },
+		{ "database", OPTION_TEXT, &asked.database, NULL },
+		{ "webhooks", OPTION_TEXT, &asked.webhooks, NULL },
 		{ 0 },
 	};
 	struct policy *policy = NULL;

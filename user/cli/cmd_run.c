@@ -180,8 +180,7 @@ static int check_policy(const struct experiment *e, const struct asked *asked, s
 	return ret;
 }
 
-/* Two at once would measure each other's faults. */
-static int check_running(struct findings *findings, struct error *err)
+int check_not_running(struct findings *findings, struct error *err)
 {
 	int64_t id = 0;
 	int ret = findings_running(findings, &id, err);
@@ -231,8 +230,8 @@ static int check_possible(const struct experiment *e, struct error *err)
 	return ret;
 }
 
-/* A weakness, or an abort because it was so bad, is told to whoever wants to know. A failure to tell changes no verdict. */
-static void tell(const struct asked *asked, const char *database, const struct run_outcome *outcome)
+/* A weakness, or an abort because it was so bad, is told to whoever wants to know. */
+void tell_weakness(const char *webhooks, const char *database, enum verdict verdict, int64_t id)
 {
 	struct findings_run *run = NULL;
 	struct findings *findings;
@@ -241,16 +240,16 @@ static void tell(const struct asked *asked, const char *database, const struct r
 	struct error err;
 	int ret;
 
-	if (!outcome->id || (outcome->verdict != VERDICT_WEAKNESS && outcome->verdict != VERDICT_ABORTED))
+	if (!id || (verdict != VERDICT_WEAKNESS && verdict != VERDICT_ABORTED))
 		return;
-	snprintf(word, sizeof(word), "%lld", (long long)outcome->id);
+	snprintf(word, sizeof(word), "%lld", (long long)id);
 	ret = findings_open(&findings, database, FINDINGS_READ, &err);
 	if (!ret) {
 		ret = findings_read(findings, word, &run, &err);
 		findings_close(findings);
 	}
 	if (!ret && run->open) {
-		ret = webhook_begin(asked->webhooks, run, database, &child, &err);
+		ret = webhook_begin(webhooks, run, database, &child, &err);
 		if (!ret)
 			webhook_wait(child, WEBHOOK_SECONDS);
 	}
@@ -268,13 +267,13 @@ static int for_real(const struct experiment *e, const struct asked *asked)
 
 	if (findings_open(&options.findings, database, FINDINGS_WRITE, &err) < 0)
 		return log_error(&err);
-	if (check_policy(e, asked, options.findings, &err) < 0 || check_running(options.findings, &err) < 0 ||
+	if (check_policy(e, asked, options.findings, &err) < 0 || check_not_running(options.findings, &err) < 0 ||
 	    check_nothing_loaded(&err) < 0 || check_possible(e, &err) < 0)
 		outcome.exit = log_error(&err);
 	else
 		run_experiment(e, &options, &outcome);
 	findings_close(options.findings);
-	tell(asked, database, &outcome);
+	tell_weakness(asked->webhooks, database, outcome.verdict, outcome.id);
 	return outcome.exit;
 }
 

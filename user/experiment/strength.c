@@ -36,13 +36,44 @@ enum strength tested_strength(const struct tested *tested)
 	return STRENGTH_WEAK;
 }
 
-const char *trial_words(const struct trial *trial)
+/* "fails", "slow", "same", "not called", "cannot", "-" */
+static const char *trial_words(const struct trial *trial)
 {
 	if (trial->cannot[0])
 		return "cannot";
 	if (!trial->done)
 		return "-";
 	return trial->injected ? robust_change_names[trial->verdict.change] : "not called";
+}
+
+static struct trial_record trial_record(const struct trial *trial, enum breakage how)
+{
+	return (struct trial_record){
+		.how = breakage_names[how],
+		.change = trial_words(trial),
+		.injected = trial->injected,
+		.judged = trial->done && trial->injected,
+		.failed_percent = trial->verdict.failed * 100,
+		.latency_ms = trial->verdict.latency_ms,
+		.chance = trial->verdict.chance,
+		.cannot = trial->cannot,
+	};
+}
+
+_Static_assert((int)BREAKAGE_COUNT == DEPENDENCY_TRIALS, "a record for each way to break");
+
+struct dependency_record tested_record(const struct tested *tested, const char *worse)
+{
+	struct dependency_record record = {
+		.name = tested->name,
+		.port = tested->port,
+		.strength = strength_names[tested_strength(tested)],
+		.worse = worse,
+	};
+
+	for (size_t i = 0; i < BREAKAGE_COUNT; i++)
+		record.trials[i] = trial_record(&tested->trials[i], (enum breakage)i);
+	return record;
 }
 
 /* ---- what was known ---- */

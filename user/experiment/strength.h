@@ -10,6 +10,7 @@
 
 #include "user/base/error.h"
 #include "user/experiment/robust.h"
+#include "user/findings/findings.h"
 #include "user/observe/wire_names.h"
 
 /* How a dependency is broken, in this order; the later ones only where it did not matter before. */
@@ -49,8 +50,8 @@ struct tested_list {
 
 enum strength tested_strength(const struct tested *tested);
 
-/* "fails", "slow", "same", "not called", "cannot", "-" */
-const char *trial_words(const struct trial *trial);
+/* As it is shown and kept; texts are those of `tested` and of this program. `worse` as known_worse() says it, or NULL. */
+struct dependency_record tested_record(const struct tested *tested, const char *worse);
 
 /* What was known before: a line of JSON for each. */
 struct known;

@@ -15,6 +15,7 @@
 #include "user/base/signals.h"
 #include "user/experiment/dependencies.h"
 #include "user/experiment/holder.h"
+#include "user/experiment/trials_record.h"
 #include "user/observe/histogram.h"
 #include "user/state/state.h"
 #include "user/target/resolve.h"
@@ -154,6 +155,8 @@ static int look(struct trials *t, int phase, struct error *err)
 	tick->broken = t->loaded && t->injected;
 	tick->phase = phase;
 	tick->pending = t->pending;
+	trials_record_tick(t->options->record, tick->ended, tick->failed,
+			   histogram_percentile(&tick->response, 0.5) / 1000);
 	t->pending += (int64_t)tick->requests - (int64_t)tick->ended;
 	if (t->pending < 0)
 		t->pending = 0; /* answers to what was asked before anybody looked */
@@ -369,6 +372,7 @@ static int try_one(struct trials *t, size_t which, enum breakage how, struct err
 	t->injected = 0;
 	say(t, "%s port %u: %s for %.3g s", tested->name, tested->port, breakage_names[how],
 	    (double)t->options->each_ns / NS_PER_S);
+	trials_record_trial(t->options->record, tested, how, t->options->each_ns);
 	ret = order(t, which * BREAKAGE_COUNT + how, &cannot);
 	if (ret && !t->result->aborted) {
 		snprintf(trial->cannot, sizeof(trial->cannot), "%.*s", (int)sizeof(trial->cannot) - 1, cannot.text);
@@ -381,6 +385,7 @@ static int try_one(struct trials *t, size_t which, enum breakage how, struct err
 	ret = watch(t, t->options->each_ns, 1, err);
 	if (t->result->aborted)
 		return ret;
+	trials_record_rule(t->options->record, tested, how, t->plan.steps[which * BREAKAGE_COUNT + how].rules);
 	ret = ret ?: order_end(t, err);
 	ret = ret ?: watch(t, t->options->gap_ns, 2, err);
 	ret = ret ?: judge(t, trial, err);
@@ -391,6 +396,7 @@ static int try_all(struct trials *t, struct error *err)
 {
 	int ret = 0;
 
+	trials_record_phase(t->options->record, PHASE_INJECT);
 	for (enum breakage how = 0; how < BREAKAGE_COUNT; how++) {
 		for (size_t i = 0; i < t->result->tested.count && !ret; i++) {
 			if (how == BREAK_DOWN || tested_strength(&t->result->tested.list[i]) == STRENGTH_WEAK)
@@ -518,6 +524,7 @@ static int learn(struct trials *t, struct error *err)
 {
 	int ret;
 
+	trials_record_phase(t->options->record, PHASE_BASELINE);
 	say(t, "learning what is normal for %.3g s", (double)t->options->baseline_ns / NS_PER_S);
 	ret = watch(t, t->options->baseline_ns, 0, err);
 	t->baseline = t->ticks.count;

@@ -14,13 +14,16 @@
 #include "user/experiment/strength.h"
 #include "user/rules/inject.h"
 
+struct trials_record;
+
 struct trials_options {
 	struct inject words; /* whose service it is */
 	const char *environment;
 	const struct policy *policy;
 	struct policy_asked who;
 	uint64_t baseline_ns, each_ns, gap_ns, delay_ns;
-	bool quiet; /* no word of how far it is */
+	bool quiet;                   /* no word of how far it is */
+	struct trials_record *record; /* what is kept meanwhile (user/experiment/trials_record.h) */
 };
 
 struct trials_result {

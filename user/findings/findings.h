@@ -138,6 +138,25 @@ struct number {
 	double value;
 };
 
+/* What came of breaking a dependency in one way. Words are those of `deps test`. */
+struct trial_record {
+	const char *how;    /* "down", "slow", "random" */
+	const char *change; /* "fails", "slow", "same", "not called", ...; "-": it was not tried */
+	uint64_t injected;
+	bool judged; /* then there are these: of the service meanwhile, and how probable that is by chance */
+	double failed_percent, latency_ms, chance;
+	const char *cannot; /* why it could not be had, or "" */
+};
+
+#define DEPENDENCY_TRIALS 3
+struct dependency_record {
+	const char *name;
+	uint16_t port;
+	const char *strength; /* "unknown", "weak", "strong" */
+	const char *worse;    /* than what was known before: "was weak", "is new"; NULL: not, or not compared */
+	struct trial_record trials[DEPENDENCY_TRIALS];
+};
+
 /* ---- the file ---- */
 
 struct findings;
@@ -196,6 +215,9 @@ int findings_rule(struct findings_writer *writer, const char *rule, const char *
 		  const struct chaos_stats *stats, struct error *err);
 int findings_events(struct findings_writer *writer, const struct event_sum *events, struct error *err);
 int findings_number(struct findings_writer *writer, const char *name, double value, struct error *err);
+
+/* In the order in which they are to be shown. The same name and port again replaces what was said before. */
+int findings_dependency(struct findings_writer *writer, const struct dependency_record *dependency, struct error *err);
 
 int findings_flush(struct findings_writer *writer, struct error *err);
 
@@ -264,6 +286,8 @@ struct findings_run {
 	struct rule_record *rules;
 	struct event_sum *events;
 	struct number *numbers;
+	struct dependency_record *dependencies; /* of `deps test` */
+	size_t dependencies_count;
 	size_t hypotheses_count, samples_count, points_count, moments_count, rules_count, events_count, numbers_count;
 	uint64_t thinned; /* samples that were let go because they were old or too many */
 

@@ -7,7 +7,7 @@
 
 #include "user/findings/findings.h"
 
-#define FINDINGS_SCHEMA      2
+#define FINDINGS_SCHEMA      3
 #define FINDINGS_APPLICATION 0x43425046 /* "CBPF": whose database this is */
 
 struct findings {

@@ -254,6 +254,56 @@ static void read_number(struct reader *reader, void *row)
 	number->value = column_number(reader, 1);
 }
 
+static const char *text_member(struct reader *reader, const json_t *object, const char *key)
+{
+	const char *text = json_string_value(json_object_get(object, key));
+	char *copy = memory_text(&reader->run->memory, text ? text : "");
+
+	reader->failed |= !copy;
+	return copy ? copy : "";
+}
+
+static double number_member(const json_t *object, const char *key)
+{
+	const json_t *value = json_object_get(object, key);
+
+	return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+static void read_trial(struct reader *reader, const char *how, const json_t *object, struct trial_record *trial)
+{
+	*trial = (struct trial_record){ .how = memory_text(&reader->run->memory, how) };
+	reader->failed |= !trial->how;
+	trial->change = text_member(reader, object, "change");
+	trial->injected = (uint64_t)json_integer_value(json_object_get(object, "injected"));
+	trial->judged = json_object_get(object, "failed_percent");
+	trial->failed_percent = number_member(object, "failed_percent");
+	trial->latency_ms = number_member(object, "latency_ms");
+	trial->chance = number_member(object, "chance");
+	trial->cannot = text_member(reader, object, "cannot");
+}
+
+static void read_dependency(struct reader *reader, void *row)
+{
+	const char *text = (const char *)sqlite3_column_text(reader->row, 4), *how;
+	json_t *trials = json_loads(text ? text : "{}", 0, NULL), *one;
+	struct dependency_record *dependency = row;
+	size_t n = 0;
+
+	dependency->name = column(reader, 0);
+	dependency->port = (uint16_t)sqlite3_column_int(reader->row, 1);
+	dependency->strength = column(reader, 2);
+	dependency->worse = column_or(reader, 3, NULL);
+	json_object_foreach(trials, how, one)
+	{
+		if (n < DEPENDENCY_TRIALS)
+			read_trial(reader, how, one, &dependency->trials[n++]);
+	}
+	for (; n < DEPENDENCY_TRIALS; n++)
+		dependency->trials[n] = (struct trial_record){ .how = "", .change = "-", .cannot = "" };
+	json_decref(trials);
+}
+
 /* Reads the rows of `sql` (its one parameter is the run) into an array that is the run's. */
 static int read_rows(struct findings *findings, struct findings_run *run, const char *table, const char *sql,
 		     size_t size, void (*read)(struct reader *reader, void *row), void **rows, size_t *count,
@@ -302,6 +352,9 @@ static int read_parts(struct findings *findings, struct findings_run *run, struc
 		code = PART("events", events, read_events, "first_ms, rowid", "rule, fault, count, first_ms, last_ms");
 	if (!code)
 		code = PART("numbers", numbers, read_number, "name", "name, value");
+	if (!code)
+		code = PART("dependencies", dependencies, read_dependency, "place",
+			    "name, port, strength, worse, trials");
 #undef PART
 	return code;
 }

@@ -49,6 +49,11 @@ const char *const findings_schema[] = {
 	"  run INTEGER NOT NULL REFERENCES runs ON DELETE CASCADE, at_ms INTEGER NOT NULL, measure TEXT NOT NULL,"
 	"  unit TEXT, value REAL);"
 	"CREATE INDEX points_run ON points(run);",
+	/* 2 to 3: what `deps test` has found */
+	"CREATE TABLE dependencies ("
+	"  run INTEGER NOT NULL REFERENCES runs ON DELETE CASCADE, place INTEGER NOT NULL, name TEXT NOT NULL,"
+	"  port INTEGER NOT NULL, strength TEXT NOT NULL, worse TEXT, trials TEXT NOT NULL,"
+	"  PRIMARY KEY (run, place), UNIQUE (run, name, port));",
 	NULL,
 };
 _Static_assert(sizeof(findings_schema) / sizeof(findings_schema[0]) == FINDINGS_SCHEMA + 1, "a step to each version");

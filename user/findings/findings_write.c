@@ -17,6 +17,7 @@
 #include "user/base/memory.h"
 #include "user/base/names.h"
 #include "user/base/output.h"
+#include "user/findings/dependency_record.h"
 #include "user/findings/findings_internal.h"
 
 #define FLUSH_MS    1000
@@ -39,11 +40,17 @@ enum pending_kind {
 	PENDING_RULE,
 	PENDING_EVENTS,
 	PENDING_NUMBER,
+	PENDING_DEPENDENCY,
 	PENDING_COUNT,
 };
 
 struct rule_row {
 	const char *rule, *sentence, *counters;
+};
+
+struct dependency_row {
+	const char *name, *strength, *worse, *trials;
+	int64_t port;
 };
 
 struct pending {
@@ -57,6 +64,7 @@ struct pending {
 		struct rule_row rule;
 		struct event_sum events;
 		struct number number;
+		struct dependency_row dependency;
 	};
 };
 
@@ -93,6 +101,11 @@ static const char *const insert[PENDING_COUNT] = {
 	[PENDING_EVENTS] = "INSERT OR REPLACE INTO events(run, rule, fault, count, first_ms, last_ms)"
 			   " VALUES (?, ?, ?, ?, ?, ?)",
 	[PENDING_NUMBER] = "INSERT OR REPLACE INTO numbers(run, name, value) VALUES (?, ?, ?)",
+	[PENDING_DEPENDENCY] =
+		"INSERT INTO dependencies(run, name, port, strength, worse, trials, place)"
+		" VALUES (?1, ?2, ?3, ?4, ?5, ?6, (SELECT count(*) FROM dependencies WHERE run = ?1))"
+		" ON CONFLICT(run, name, port) DO UPDATE SET strength = excluded.strength, worse = excluded.worse,"
+		" trials = excluded.trials",
 };
 
 static double wall_s(void)
@@ -231,6 +244,10 @@ static int insert_pending(struct findings_writer *writer, const struct pending *
 				   (int64_t)pending->events.first_ms, (int64_t)pending->events.last_ms);
 	case PENDING_NUMBER:
 		return findings_do(findings, err, sql, "itd", writer->id, pending->number.name, pending->number.value);
+	case PENDING_DEPENDENCY:
+		return findings_do(findings, err, sql, "itittt", writer->id, pending->dependency.name,
+				   pending->dependency.port, pending->dependency.strength, pending->dependency.worse,
+				   pending->dependency.trials);
 	case PENDING_COUNT:
 		break;
 	}
@@ -426,8 +443,25 @@ static void counts_json(struct json *json, const char *key, const char *const *n
 	json_close_object(json);
 }
 
-/* NULL: no memory. */
-static char *counters_text(const struct chaos_stats *stats)
+static void counters_json(struct json *json, const void *what)
+{
+	const struct chaos_stats *stats = what;
+
+	json_count(json, "seen", stats->seen);
+	json_count(json, "matched", stats->matched);
+	json_count(json, "injected", stats->injected);
+	json_count(json, "packets", stats->packets);
+	counts_json(json, "skipped", skip_names, stats->skipped);
+	counts_json(json, "faults", fault_names, stats->faults);
+}
+
+static void trials_of(struct json *json, const void *what)
+{
+	trials_json(json, what);
+}
+
+/* An object as text, to be freed; NULL: no memory. */
+static char *object_text(void (*write)(struct json *json, const void *what), const void *what)
 {
 	struct json json;
 	size_t size;
@@ -438,12 +472,7 @@ static char *counters_text(const struct chaos_stats *stats)
 		return NULL;
 	json_begin(&json, out, true);
 	json_open_object(&json, NULL);
-	json_count(&json, "seen", stats->seen);
-	json_count(&json, "matched", stats->matched);
-	json_count(&json, "injected", stats->injected);
-	json_count(&json, "packets", stats->packets);
-	counts_json(&json, "skipped", skip_names, stats->skipped);
-	counts_json(&json, "faults", fault_names, stats->faults);
+	write(&json, what);
 	json_close_object(&json);
 	if (fclose(out)) {
 		free(text);
@@ -456,7 +485,7 @@ int findings_rule(struct findings_writer *writer, const char *rule, const char *
 		  const struct chaos_stats *stats, struct error *err)
 {
 	struct pending *pending = add(writer, PENDING_RULE);
-	char *counters = counters_text(stats);
+	char *counters = object_text(counters_json, stats);
 	bool complete = pending && counters;
 
 	if (complete) {
@@ -486,6 +515,24 @@ int findings_number(struct findings_writer *writer, const char *name, double val
 		return no_memory(err);
 	pending->number = (struct number){ name, value };
 	return added(writer, copy(writer, &pending->number.name), err);
+}
+
+int findings_dependency(struct findings_writer *writer, const struct dependency_record *dependency, struct error *err)
+{
+	struct pending *pending = add(writer, PENDING_DEPENDENCY);
+	char *trials = object_text(trials_of, dependency);
+	bool complete = pending && trials;
+
+	if (complete) {
+		struct dependency_row *row = &pending->dependency;
+
+		*row = (struct dependency_row){ dependency->name, dependency->strength, dependency->worse, trials,
+						dependency->port };
+		complete = copy(writer, &row->name) && copy(writer, &row->strength) && copy(writer, &row->worse) &&
+			   copy(writer, &row->trials);
+	}
+	free(trials);
+	return added(writer, complete, err);
 }
 
 /* ---- the end ---- */

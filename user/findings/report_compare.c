@@ -147,6 +147,42 @@ static void add_probes(struct comparison *comparison)
 	free(right);
 }
 
+static const struct dependency_record *same_dependency(const struct findings_run *run,
+						       const struct dependency_record *like)
+{
+	for (size_t i = 0; i < run->dependencies_count; i++) {
+		if (run->dependencies[i].port == like->port && strcmp(run->dependencies[i].name, like->name) == 0)
+			return &run->dependencies[i];
+	}
+	return NULL;
+}
+
+static void add_dependency(struct comparison *comparison, const struct dependency_record *a,
+			   const struct dependency_record *b)
+{
+	const char *left = a ? a->strength : "-", *right = b ? b->strength : "-", *change = NULL;
+	char what[320];
+
+	snprintf(what, sizeof(what), "%s port %u", (a ? a : b)->name, (a ? a : b)->port);
+	if (strcmp(left, right) != 0 && strcmp(right, "strong") == 0)
+		change = "worse";
+	else if (strcmp(left, "strong") == 0 && strcmp(right, "weak") == 0)
+		change = "better";
+	add(comparison, what, left, right, change);
+}
+
+static void add_dependencies(struct comparison *comparison)
+{
+	const struct findings_run *a = comparison->a, *b = comparison->b;
+
+	for (size_t i = 0; i < a->dependencies_count; i++)
+		add_dependency(comparison, &a->dependencies[i], same_dependency(b, &a->dependencies[i]));
+	for (size_t i = 0; i < b->dependencies_count; i++) {
+		if (!same_dependency(a, &b->dependencies[i]))
+			add_dependency(comparison, NULL, &b->dependencies[i]);
+	}
+}
+
 static double injected(const struct findings_run *run)
 {
 	double sum = run->rules_count ? 0 : NAN;
@@ -167,6 +203,7 @@ static void fill(struct comparison *comparison)
 	add(comparison, "verdict", verdict_names[a->verdict], verdict_names[b->verdict],
 	    a->verdict == b->verdict ? NULL : "changed");
 	add_hypotheses(comparison);
+	add_dependencies(comparison);
 	add_values(comparison, "time to degrade", report_seconds(a, NUMBER_TIME_TO_DEGRADE),
 		   report_seconds(b, NUMBER_TIME_TO_DEGRADE), "s");
 	add_values(comparison, "time to recover", report_seconds(a, NUMBER_TIME_TO_RECOVER),

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "user/base/output.h"
+#include "user/findings/dependency_record.h"
 #include "user/findings/report_internal.h"
 
 static const char head[] =
@@ -187,6 +188,36 @@ static void print_hypotheses(const struct findings_run *run, FILE *out)
 	fputs("</tbody></table>\n", out);
 }
 
+static void print_dependency(const struct dependency_record *dependency, FILE *out)
+{
+	char text[128];
+
+	print(out, dependency->worse ? "<tr class=\"failed\"><td><b>" : "<tr><td><b>", dependency->name, "</b></td>");
+	fprintf(out, "<td class=\"n\">%u</td>", dependency->port);
+	print(out, "<td>", dependency->strength, "</td>");
+	for (size_t i = 0; i < DEPENDENCY_TRIALS; i++) {
+		trial_text(&dependency->trials[i], text, sizeof(text));
+		print(out, "<td>", text, "</td>");
+	}
+	print(out, "<td>", dependency->worse ? dependency->worse : "", "</td></tr>\n");
+}
+
+static void print_dependencies(const struct findings_run *run, FILE *out)
+{
+	if (!run->dependencies_count)
+		return;
+	fputs("<h2>Strong and weak</h2>\n<table><thead><tr><th>dependency</th><th "
+	      "class=\"n\">port</th><th>strength</th>"
+	      "<th>down</th><th>slow</th><th>random</th><th>before</th></tr></thead><tbody>\n",
+	      out);
+	for (size_t i = 0; i < run->dependencies_count; i++)
+		print_dependency(&run->dependencies[i], out);
+	fputs("</tbody></table>\n<p class=\"dim small\">Strong: the service fails more, or is slower, while it is "
+	      "broken. "
+	      "Weak: it does without.</p>\n",
+	      out);
+}
+
 /* ---- curves ---- */
 
 static void print_stages(const struct findings_run *run, const char *probe, FILE *out)
@@ -340,6 +371,7 @@ void report_html(const struct findings_run *run, FILE *out)
 	print_facts(run, out);
 	print_advices(run, out);
 	print_hypotheses(run, out);
+	print_dependencies(run, out);
 	print_curves(run, out);
 	print_rules(run, out);
 	print_timeline(run, out);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "user/base/output.h"
+#include "user/findings/dependency_record.h"
 #include "user/findings/report_internal.h"
 
 static void text_or_null(struct json *json, const char *key, const char *text)
@@ -201,6 +202,8 @@ void report_json(const struct findings_run *run, FILE *out)
 	write_hypotheses(run, &json);
 	write_probes(run, &json);
 	write_rules(run, &json);
+	if (run->dependencies_count)
+		dependencies_json(&json, "dependencies", run->dependencies, run->dependencies_count);
 	write_events(run, &json);
 	write_timeline(run, &json);
 	json_open_array(&json, "to_improve");

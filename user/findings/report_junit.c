@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A run as JUnit's XML, in the form that Jenkins and GitLab read: a testsuite, and a testcase of each hypothesis. A run
+ * A run as JUnit's XML, in the form that Jenkins and GitLab read: a testsuite, and a testcase of each hypothesis, or of each
+ * dependency that was tested: one that has become strong fails. A run
  * without a verdict on its hypotheses gets one more testcase that says why, so that it never looks like a success.
  */
 #include <math.h>
@@ -18,9 +19,21 @@ static bool has_verdict_case(const struct findings_run *run)
 	return run->verdict != VERDICT_HELD && run->verdict != VERDICT_WEAKNESS;
 }
 
+static bool is_unknown(const struct dependency_record *dependency)
+{
+	return !dependency->worse && strcmp(dependency->strength, "unknown") == 0;
+}
+
 static struct sums count(const struct findings_run *run)
 {
-	struct sums sums = { .tests = run->hypotheses_count + has_verdict_case(run) };
+	struct sums sums = {
+		.tests = run->hypotheses_count + run->dependencies_count + has_verdict_case(run),
+	};
+
+	for (size_t i = 0; i < run->dependencies_count; i++) {
+		sums.failures += run->dependencies[i].worse != NULL;
+		sums.skipped += is_unknown(&run->dependencies[i]);
+	}
 
 	for (size_t i = 0; i < run->hypotheses_count; i++) {
 		sums.failures += run->hypotheses[i].outcome == OUTCOME_FAILED;
@@ -82,6 +95,25 @@ static void hypothesis_case(const struct findings_run *run, const struct hypothe
 	fputs("/>\n    </testcase>\n", out);
 }
 
+static void dependency_case(const struct findings_run *run, const struct dependency_record *dependency, FILE *out)
+{
+	char name[320], message[400];
+
+	snprintf(name, sizeof(name), "%s port %u", dependency->name, dependency->port);
+	snprintf(message, sizeof(message), "%s is %s%s%s", name, dependency->strength,
+		 dependency->worse ? ", and " : "", dependency->worse ? dependency->worse : "");
+	begin_case(run, name, out);
+	if (!dependency->worse && !is_unknown(dependency)) {
+		fputs("/>\n", out);
+		return;
+	}
+	fprintf(out, ">\n      <%s", dependency->worse ? "failure" : "skipped");
+	attribute(out, "message", message);
+	if (dependency->worse)
+		attribute(out, "type", "weakness");
+	fputs("/>\n    </testcase>\n", out);
+}
+
 static void verdict_case(const struct findings_run *run, FILE *out)
 {
 	static const char *const elements[VERDICT_COUNT] = { "error", "", "", "failure", "skipped", "error", "error" };
@@ -137,6 +169,8 @@ void report_junit(const struct findings_run *run, FILE *out)
 	fputs("    </properties>\n", out);
 	for (size_t i = 0; i < run->hypotheses_count; i++)
 		hypothesis_case(run, &run->hypotheses[i], out);
+	for (size_t i = 0; i < run->dependencies_count; i++)
+		dependency_case(run, &run->dependencies[i], out);
 	if (has_verdict_case(run))
 		verdict_case(run, out);
 	fputs("    <system-out>", out);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "user/base/output.h"
+#include "user/findings/dependency_record.h"
 #include "user/findings/report_internal.h"
 
 /* Text of users: no markup, no HTML, no line breaks, and nobody is called by an "@" in it. */
@@ -97,6 +98,36 @@ static void print_rules(const struct findings_run *run, FILE *out)
 	}
 }
 
+static void print_dependency(const struct dependency_record *dependency, FILE *out)
+{
+	char text[128];
+
+	fputs("| ", out);
+	print(out, dependency->name);
+	fprintf(out, " | %u | %s", dependency->port, dependency->worse ? "❌ " : "");
+	print(out, dependency->strength);
+	fputs(" |", out);
+	for (size_t i = 0; i < DEPENDENCY_TRIALS; i++) {
+		trial_text(&dependency->trials[i], text, sizeof(text));
+		putc(' ', out);
+		print(out, text);
+		fputs(" |", out);
+	}
+	putc(' ', out);
+	print(out, dependency->worse ? dependency->worse : "");
+	fputs(" |\n", out);
+}
+
+static void print_dependencies(const struct findings_run *run, FILE *out)
+{
+	if (run->dependencies_count)
+		fputs("\n| dependency | port | strength | down | slow | random | before "
+		      "|\n|---|---:|---|---|---|---|---|\n",
+		      out);
+	for (size_t i = 0; i < run->dependencies_count; i++)
+		print_dependency(&run->dependencies[i], out);
+}
+
 static void print_time(FILE *out, const char *what, double seconds)
 {
 	char text[64];
@@ -150,6 +181,7 @@ void report_markdown(const struct findings_run *run, FILE *out)
 		print_hypotheses(run, out);
 	print_time(out, "Time to degrade", report_seconds(run, NUMBER_TIME_TO_DEGRADE));
 	print_time(out, "Time to recover", report_seconds(run, NUMBER_TIME_TO_RECOVER));
+	print_dependencies(run, out);
 	print_probes(run, out);
 	print_rules(run, out);
 	report_advice(run, print_advice, &list);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "user/base/output.h"
+#include "user/findings/dependency_record.h"
 #include "user/findings/report_internal.h"
 
 enum {
@@ -154,6 +155,17 @@ static void print_rules(const struct findings_run *run, FILE *out)
 	table_free(table);
 }
 
+static void print_dependencies(const struct findings_run *run, FILE *out)
+{
+	struct table *table = dependencies_table(run->dependencies, run->dependencies_count);
+
+	if (run->dependencies_count) {
+		putc('\n', out);
+		table_print(table, out);
+	}
+	table_free(table);
+}
+
 static void print_time(FILE *out, const char *what, double seconds)
 {
 	char text[64];
@@ -238,6 +250,7 @@ void report_text(const struct findings_run *run, FILE *out)
 	print_head(run, out);
 	print_hypotheses(run, out);
 	print_times(run, out);
+	print_dependencies(run, out);
 	print_probes(run, out);
 	print_rules(run, out);
 	print_timeline(run, out);

@@ -204,7 +204,10 @@ void report_sentence(const struct findings_run *run, char *buf, size_t size)
 
 	switch (run->verdict) {
 	case VERDICT_HELD:
-		snprintf(buf, size, "Held: the service kept every promise while it was broken and after it.");
+		if (run->dependencies_count)
+			snprintf(buf, size, "Held: %s.", reason);
+		else
+			snprintf(buf, size, "Held: the service kept every promise while it was broken and after it.");
 		break;
 	case VERDICT_WEAKNESS:
 		weakness_sentence(run, buf, size);
@@ -313,9 +316,27 @@ static void advise(struct adviser *adviser, const struct hypothesis *hypothesis)
 	*said = true;
 }
 
-/* A fault that nobody met proves nothing. */
+static void advise_dependency(struct adviser *adviser, const struct dependency_record *dependency)
+{
+	if (dependency->worse)
+		say(adviser,
+		    "%s port %u has become one that the service cannot do without (%s): look for what has changed "
+		    "since, and "
+		    "answer from a fallback.",
+		    dependency->name, dependency->port, dependency->worse);
+	else if (strcmp(dependency->strength, "unknown") == 0)
+		say(adviser,
+		    "Of %s port %u nothing is known: it was not called, or too seldom, while it was broken. Give it "
+		    "more "
+		    "time with --each.",
+		    dependency->name, dependency->port);
+}
+
+/* A fault that nobody met proves nothing. What was tested dependency by dependency is told so. */
 static void advise_rules(struct adviser *adviser)
 {
+	if (adviser->run->dependencies_count)
+		return;
 	for (size_t i = 0; i < adviser->run->rules_count; i++) {
 		const struct rule_record *rule = &adviser->run->rules[i];
 
@@ -342,5 +363,7 @@ void report_advice(const struct findings_run *run, void (*say_to)(void *to, cons
 		if (run->hypotheses[i].outcome == OUTCOME_FAILED)
 			advise(&adviser, &run->hypotheses[i]);
 	}
+	for (size_t i = 0; i < run->dependencies_count; i++)
+		advise_dependency(&adviser, &run->dependencies[i]);
 	advise_rules(&adviser);
 }

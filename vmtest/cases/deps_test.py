@@ -69,6 +69,18 @@ def strengths(result):
     return {one["port"]: one["strength"] for one in result.json["dependencies"]}
 
 
+def check_kept(result, verdict, strengths):
+    """It stands in the findings like a run: what came of each, how it was measured, and what was injected."""
+    run = chaos.chaos("report", "--json", result.json["id"], expect=0).json
+    check_equal((run["experiment"], run["verdict"]), ("deps-case-service", verdict), "what history has")
+    check_equal({one["port"]: (one["strength"], one["worse"]) for one in run["dependencies"]}, strengths, "strengths")
+    check_equal(run["dependencies"], result.json["dependencies"], "what was told and what is kept")
+    check(any(one["measure"] == "service.success" for one in run["points"]), "no curve of the service")
+    check(all(one["injected"] for one in run["rules"] if one["rule"].endswith(" down")), f"counters: {run['rules']}")
+    check_equal([one["text"] for one in run["timeline"] if one["kind"] == "phase"], ["baseline", "inject", "verdict"],
+                "phases")
+
+
 @alone
 def strong_and_weak():
     """Then a weak one becomes strong, because the service has a mistake now."""
@@ -82,11 +94,16 @@ def strong_and_weak():
     check(all(one["injected"] for one in down.values()), f"both were broken: {down}")
     check_equal((down[VECTORS]["change"], down[MODEL]["change"]), ("same", "fails"), "what came of it")
     check(result.json["normal"]["requests"] > 20, f"normal: {result.json['normal']}")
+    check_kept(result, "held", {VECTORS: ("weak", None), MODEL: ("strong", None)})
     with Service("wrong-exception"):
         result = deps_test("--compare", known)
     check_equal(result.code, 4, f"a weak one has become strong: {result}")
     check_equal({one["port"]: one["worse"] for one in result.json["dependencies"] if one["worse"]}, {VECTORS: "was weak"},
                 "what is worse")
+    check_kept(result, "weakness", {VECTORS: ("strong", "was weak"), MODEL: ("strong", None)})
+    table = chaos.chaos("report", "last", expect=0).out
+    check("DEPENDENCY" in table and "was weak" in table, f"the table for people: {table}")
+    check("❌ strong" in chaos.chaos("report", "--markdown", "last", expect=0).out, "the report says what is worse")
     check_equal(chaos.status().all["loaded"], False, "loaded afterwards")
 
 
@@ -107,6 +124,8 @@ def ways_out():
             else:
                 check_equal(process.returncode, 5, f"exit code: {out}{err}")
                 check("aborted" in json.loads(out)["failed"], f"said: {out}")
+            kept = chaos.chaos("report", "--json", "last", expect=0).json
+            check_equal(kept["verdict"], "interrupted" if how == signal.SIGKILL else "aborted", f"kept after {how}")
             check_equal(chaos.status().all["loaded"], False, f"loaded after {how}")
 
 
