@@ -20,32 +20,15 @@
  */
 #define DEFAULT_FAILURES 3
 
-static int value_size(struct parser *p, const struct node *node, uint64_t *bytes)
-{
-	static const char expected[] = "a size such as 64MiB or 20GiB";
-	const char *text;
-	int err;
-
-	err = value_text(p, node, expected, &text);
-	if (err)
-		return err;
-	err = parse_size(text, bytes);
-	if (err == -EINVAL)
-		return fail(p, node->mark, "invalid %s '%s', expected %s", node->label, show(p, text), expected);
-	if (err || *bytes > INT64_MAX)
-		return fail(p, node->mark, "%s '%s' is out of range", node->label, show(p, text));
-	return 0;
-}
-
 static int key_min_size(struct parser *p, const struct node *node, void *target)
 {
-	return value_size(p, node, target);
+	return value_size(p, node, "a size such as 64MiB or 20GiB", INT64_MAX, "out of range", target);
 }
 
 static int key_above(struct parser *p, const struct node *node, void *target)
 {
 	uint64_t *bytes = target;
-	int err = value_size(p, node, bytes);
+	int err = key_min_size(p, node, bytes);
 
 	if (!err && *bytes == 0)
 		err = fail(p, node->mark, "above '%s' leaves no memory at all, leave 'above' out", show(p, node->text));

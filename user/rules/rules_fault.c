@@ -358,23 +358,14 @@ static int key_half_open(struct parser *p, const struct node *node, void *target
 
 static int key_break_bytes(struct parser *p, const struct node *node, void *target)
 {
-	static const char expected[] = "a size such as 4096, 4KiB or 1MB";
 	uint64_t *bytes = target;
-	const char *text;
-	int err;
+	int err = value_size(p, node, "a size such as 4096, 4KiB or 1MB", BREAK_MAX_BYTES, "too much, at most 1GiB",
+			     bytes);
 
-	err = value_text(p, node, expected, &text);
-	if (err)
-		return err;
-	err = parse_size(text, bytes);
-	if (err == -EINVAL)
-		return fail(p, node->mark, "invalid %s '%s', expected %s", node->label, show(p, text), expected);
-	if (err || *bytes > BREAK_MAX_BYTES)
-		return fail(p, node->mark, "%s '%s' is too much, at most 1GiB", node->label, show(p, text));
-	if (*bytes == 0)
-		return fail(p, node->mark, "%s '%s' lets nothing by, use 'reset' with 'direction: response'",
-			    node->label, show(p, text));
-	return 0;
+	if (!err && *bytes == 0)
+		err = fail(p, node->mark, "%s '%s' lets nothing by, use 'reset' with 'direction: response'",
+			   node->label, show(p, node->text));
+	return err;
 }
 
 static int key_break_time(struct parser *p, const struct node *node, void *target)

@@ -50,6 +50,9 @@ int value_kind(struct parser *p, const struct node *node, enum node_kind kind, c
 int value_text(struct parser *p, const struct node *node, const char *expected, const char **text);
 int value_number(struct parser *p, const struct node *node, uint64_t min, uint64_t max, uint64_t *number);
 int value_duration(struct parser *p, const struct node *node, uint64_t max_ns, uint64_t *ns);
+/* `expected` completes "expected ...", and `too_much` says of more than `max` what is wrong with it. */
+int value_size(struct parser *p, const struct node *node, const char *expected, uint64_t max, const char *too_much,
+	       uint64_t *bytes);
 int value_percent(struct parser *p, const struct node *node, uint32_t *ppm);
 int value_true(struct parser *p, const struct node *node); /* `true` and nothing else */
 int value_choice(struct parser *p, const struct node *node, const char *const *names, unsigned int *index);
@@ -86,8 +89,8 @@ int name_parse(struct parser *p, struct mark mark, const char *text, char *name)
 struct rules *rules_new(const char *file);
 
 /* Rules from a tree: a map with version and rules, perhaps endpoints and defaults. Places are those of `file`. */
-int rules_from_tree(const char *file, const struct node *root, const struct rules_options *options, struct rules **rules,
-		    struct error *err);
+int rules_from_tree(const char *file, const struct node *root, const struct rules_options *options,
+		    struct rules **rules, struct error *err);
 int version_check(struct parser *p, const struct node *root); /* `version` of a file */
 
 /* user/rules/presets.c: fills in `presets` from a file whose bytes are there */

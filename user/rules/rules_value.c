@@ -78,6 +78,23 @@ int value_number(struct parser *p, const struct node *node, uint64_t min, uint64
 		    err == -EINVAL && text[0] == '0' ? ", in decimal and without a leading zero" : "");
 }
 
+int value_size(struct parser *p, const struct node *node, const char *expected, uint64_t max, const char *too_much,
+	       uint64_t *bytes)
+{
+	const char *text;
+	int err;
+
+	err = value_text(p, node, expected, &text);
+	if (err)
+		return err;
+	err = parse_size(text, bytes);
+	if (err == -EINVAL)
+		return fail(p, node->mark, "invalid %s '%s', expected %s", node->label, show(p, text), expected);
+	if (err || *bytes > max)
+		return fail(p, node->mark, "%s '%s' is %s", node->label, show(p, text), too_much);
+	return 0;
+}
+
 int value_duration(struct parser *p, const struct node *node, uint64_t max_ns, uint64_t *ns)
 {
 	static const char expected[] = "a duration such as 500ms, 8s or 1m30s";
