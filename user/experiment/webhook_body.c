@@ -116,29 +116,15 @@ static bool write_jira(struct json *json, const struct webhook *webhook, const s
 	return true;
 }
 
-static void add_sentence(void *to, const char *sentence)
-{
-	json_text(to, NULL, sentence);
-}
-
 static bool write_plain(struct json *json, const struct findings_run *run)
 {
-	char sentence[1024];
-
-	report_sentence(run, sentence, sizeof(sentence));
 	json_open_object(json, NULL);
 	json_count(json, "run", (uint64_t)run->id);
-	json_text(json, "verdict", verdict_names[run->verdict]);
-	json_text(json, "sentence", sentence);
-	json_text(json, "experiment", run->experiment);
-	json_text(json, "title", run->title);
-	json_text(json, "environment", run->environment);
-	json_text(json, "operator", run->operator);
+	report_json_verdict(run, json);
+	report_json_whose(run, json, json_text);
 	json_text(json, "host", run->host);
 	json_number(json, "started_at", run->started_s);
-	json_open_array(json, "to_improve");
-	report_advice(run, add_sentence, json);
-	json_close_array(json);
+	report_json_advice(run, json);
 	json_close_object(json);
 	return true;
 }

@@ -43,6 +43,18 @@ double report_bucket_s(const struct findings_run *run, const char *probe, unsign
 /* Seconds of a number in milliseconds; NAN if it was not kept. */
 double report_seconds(const struct findings_run *run, const char *name);
 
+/* ---- members of a JSON object (report_json.c): also what webhooks are told ---- */
+
+struct json;
+
+/* How a text is written that may be empty: as it is, or as null. */
+typedef void (*json_text_fn)(struct json *json, const char *key, const char *text);
+
+void report_json_verdict(const struct findings_run *run, struct json *json); /* verdict, sentence */
+void report_json_whose(const struct findings_run *run, struct json *json,
+		       json_text_fn text);                                  /* experiment, ..., operator */
+void report_json_advice(const struct findings_run *run, struct json *json); /* to_improve */
+
 /* ---- words (report_words.c) ---- */
 
 /* "ask.success >= 99 %" */

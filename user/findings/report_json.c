@@ -159,24 +159,41 @@ static void write_timeline(const struct findings_run *run, struct json *json)
 	json_close_array(json);
 }
 
+void report_json_verdict(const struct findings_run *run, struct json *json)
+{
+	char sentence[1024];
+
+	report_sentence(run, sentence, sizeof(sentence));
+	json_text(json, "verdict", verdict_names[run->verdict]);
+	json_text(json, "sentence", sentence);
+}
+
+void report_json_whose(const struct findings_run *run, struct json *json, json_text_fn text)
+{
+	json_text(json, "experiment", run->experiment);
+	text(json, "title", run->title);
+	text(json, "environment", run->environment);
+	text(json, "operator", run->operator);
+}
+
 static void write_advice(void *to, const char *sentence)
 {
 	json_text(to, NULL, sentence);
 }
 
+void report_json_advice(const struct findings_run *run, struct json *json)
+{
+	json_open_array(json, "to_improve");
+	report_advice(run, write_advice, json);
+	json_close_array(json);
+}
+
 static void write_about(const struct findings_run *run, struct json *json)
 {
-	char sentence[1024];
-
-	report_sentence(run, sentence, sizeof(sentence));
 	json_count(json, "id", (uint64_t)run->id);
-	json_text(json, "verdict", verdict_names[run->verdict]);
-	json_text(json, "sentence", sentence);
+	report_json_verdict(run, json);
 	text_or_null(json, "reason", run->reason);
-	json_text(json, "experiment", run->experiment);
-	text_or_null(json, "title", run->title);
-	text_or_null(json, "environment", run->environment);
-	text_or_null(json, "operator", run->operator);
+	report_json_whose(run, json, text_or_null);
 	text_or_null(json, "file", run->file);
 	json_number(json, "started_at", run->started_s);
 	json_number(json, "ended_at", run->ended_s);
@@ -206,9 +223,7 @@ void report_json(const struct findings_run *run, FILE *out)
 		dependencies_json(&json, "dependencies", run->dependencies, run->dependencies_count);
 	write_events(run, &json);
 	write_timeline(run, &json);
-	json_open_array(&json, "to_improve");
-	report_advice(run, write_advice, &json);
-	json_close_array(&json);
+	report_json_advice(run, &json);
 	write_samples(run, &json);
 	text_or_null(&json, "plan", run->json);
 	text_or_null(&json, "text", run->text);
