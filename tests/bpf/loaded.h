@@ -127,12 +127,12 @@ static inline void ask(const struct bpf_program *prog, struct asking *asking, in
 /* Counters of a rule, summed over CPUs. */
 static inline struct chaos_stats stats_of_rule(const struct loaded *l, uint32_t rule)
 {
-	int cpus = libbpf_num_possible_cpus(), fields = sizeof(struct chaos_stats) / sizeof(uint64_t);
+	int cpus = libbpf_num_possible_cpus(), fields = sizeof(struct chaos_stats) / sizeof(__u64);
 	struct chaos_stats *each = calloc(cpus, sizeof(*each)), sum = { 0 };
 
 	cr_assert_eq(bpf_map_lookup_elem(engine_map(&l->engine, "chaos_stats"), &rule, each), 0);
 	for (int i = 0; i < cpus * fields; i++)
-		((uint64_t *)&sum)[i % fields] += ((uint64_t *)each)[i];
+		((__u64 *)&sum)[i % fields] += ((__u64 *)each)[i]; /* not uint64_t: that is another type than the fields' */
 	free(each);
 	return sum;
 }

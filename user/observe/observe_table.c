@@ -22,16 +22,16 @@ TABLE(observe_class_names, OBSERVE_CLASSES, "none", "1xx", "2xx", "3xx", "4xx", 
 TABLE(observe_by_names, OBSERVE_BY_COUNT, "connection", "process", "cgroup", "endpoint", NULL);
 
 /* The counters lie between the key and the histograms, and are all of one type. */
-#define COUNTERS ((offsetof(struct observe_row, times) - offsetof(struct observe_row, connections)) / sizeof(uint64_t))
+#define COUNTERS ((offsetof(struct observe_row, times) - offsetof(struct observe_row, connections)) / sizeof(__u64))
 
-static uint64_t *counters(struct observe_row *row)
+static __u64 *counters(struct observe_row *row)
 {
-	return (uint64_t *)((char *)row + offsetof(struct observe_row, connections));
+	return (__u64 *)((char *)row + offsetof(struct observe_row, connections));
 }
 
-static const uint64_t *counters_of(const struct observe_row *row)
+static const __u64 *counters_of(const struct observe_row *row)
 {
-	return (const uint64_t *)((const char *)row + offsetof(struct observe_row, connections));
+	return (const __u64 *)((const char *)row + offsetof(struct observe_row, connections));
 }
 
 void observe_row_add(struct observe_row *to, const struct observe_row *from)

@@ -43,7 +43,7 @@ int state_rules(struct rules **rules, struct error *err)
 }
 
 /* Sums a per-CPU value of counters. */
-static void sum(const uint64_t *per_cpu, size_t words, int cpus, uint64_t *total)
+static void sum(const __u64 *per_cpu, size_t words, int cpus, __u64 *total)
 {
 	memset(total, 0, words * sizeof(*total));
 	for (int cpu = 0; cpu < cpus; cpu++) {
@@ -110,13 +110,13 @@ static int read_counters(uint32_t generation, struct status *s)
 {
 	int stats = store_open_pin(generation, "chaos_stats"), totals = store_open_pin(generation, "chaos_totals");
 	int cpus = libbpf_num_possible_cpus(), ret = stats < 0 ? stats : totals < 0 ? totals : 0;
-	uint64_t *per_cpu = calloc(cpus > 0 ? cpus : 1, sizeof(struct chaos_stats) + sizeof(struct chaos_totals));
+	__u64 *per_cpu = calloc(cpus > 0 ? cpus : 1, sizeof(struct chaos_stats) + sizeof(struct chaos_totals));
 
 	if (!per_cpu)
 		ret = -ENOMEM;
 	for (uint32_t i = 0; !ret && i < s->rules_count; i++) {
 		if (bpf_map_lookup_elem(stats, &i, per_cpu) == 0)
-			sum(per_cpu, sizeof(struct chaos_stats) / 8, cpus, (uint64_t *)&s->rules[i].stats);
+			sum(per_cpu, sizeof(struct chaos_stats) / 8, cpus, (__u64 *)&s->rules[i].stats);
 		else
 			ret = -errno;
 	}
@@ -126,7 +126,7 @@ static int read_counters(uint32_t generation, struct status *s)
 		uint32_t zero = 0;
 
 		if (bpf_map_lookup_elem(totals, &zero, per_cpu) == 0)
-			sum(per_cpu, sizeof(struct chaos_totals) / 8, cpus, (uint64_t *)&s->totals);
+			sum(per_cpu, sizeof(struct chaos_totals) / 8, cpus, (__u64 *)&s->totals);
 	}
 	free(per_cpu);
 	if (stats >= 0)
