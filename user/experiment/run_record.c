@@ -152,8 +152,8 @@ static struct run_rule *rule_record(struct run *run, const char *name)
 
 static void add_stats(struct chaos_stats *sum, const struct chaos_stats *stats)
 {
-	uint64_t *to = (uint64_t *)sum;
-	const uint64_t *from = (const uint64_t *)stats;
+	__u64 *to = (__u64 *)sum; /* not uint64_t: that is another type than the fields' */
+	const __u64 *from = (const __u64 *)stats;
 
 	for (size_t i = 0; i < sizeof(*sum) / sizeof(*to); i++)
 		to[i] += from[i];
