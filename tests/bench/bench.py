@@ -101,6 +101,18 @@ class Bench:
             run(CHAOSBPF, "stop")
 
     @contextlib.contextmanager
+    def observed(self, *whom):
+        with subprocess.Popen([CHAOSBPF, "observe", "--json", *whom], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE, text=True) as observer:
+            try:
+                line = observer.stderr.readline()
+                if "measuring" not in line:
+                    raise RuntimeError(f"observe: {line}{observer.stderr.read()}")
+                yield
+            finally:
+                observer.send_signal(signal.SIGINT)
+
+    @contextlib.contextmanager
     def empty(self):
         """A program that does nothing on both ways of every socket's packets."""
         run("bpftool", "prog", "loadall", os.path.join(self.tools, "empty.bpf.o"), PINS)
@@ -217,6 +229,18 @@ def measure_bystander(bench):
         for words in kinds:
             part = 1 / ratio(values, words, "nothing", measure)
             bench.row(f"bystander's {what} with 1,000 rules{words}, x unloaded", f"{part:.3f}", ">= 0.98", 0.98 - part)
+
+
+def measure_observe(bench):
+    """What those pay whom `observe` does not measure, and those whom it does."""
+    states = {"nothing": contextlib.nullcontext, "another": lambda: bench.observed("--process", "nobody-there"),
+              "everybody": bench.observed}
+    values = bench.in_turns(states, ("rate", "new", "bulk"), 7)
+    for measure, what in (("rate", "request rate"), ("new", "rate of new connections"), ("bulk", "bulk throughput")):
+        part = 1 / ratio(values, "another", "nothing", measure)
+        bench.row(f"bystander's {what} with observe of another process, x unobserved", f"{part:.3f}", ">= 0.98", 0.98 - part)
+        bench.row(f"{what} of a process that observe measures, x unobserved",
+                  f"{1 / ratio(values, 'everybody', 'nothing', measure):.3f}")
 
 
 def measure_names(bench):
@@ -500,7 +524,7 @@ def measure_operations(bench):
         bench.row("a read() that is failed by strace", f"{best['strace']:.0f} ns")
 
 
-PARTS = {"packets": measure_packets, "programs": measure_programs, "bystander": measure_bystander,
+PARTS = {"packets": measure_packets, "programs": measure_programs, "bystander": measure_bystander, "observe": measure_observe,
          "names": measure_names, "times": measure_load_and_stop, "stop": measure_last_fault, "percent": measure_percent,
          "delay": measure_delay, "calls": measure_calls, "operations": measure_operations}
 NEEDS = {"delay": "delay", "calls": "gpu-oom", "operations": "errno"}  # parts that some kernel cannot do, by fault
