@@ -7,31 +7,15 @@ The service asks both for each question: without documents it answers from keywo
 import json
 import os
 import signal
-import threading
 import time
-import urllib.request
 
 import chaos
 import experiments
 import place
 from case import alone, check, check_equal, main, wait_until
+from experiments import GROUP, Asked
 
-GROUP = "case/service"
 VECTORS, MODEL = experiments.VECTORS, experiments.MODEL
-
-asking = threading.Event()
-
-
-def ask_on():
-    """Some requests a second, whatever becomes of them."""
-    def one():
-        try:
-            urllib.request.urlopen("http://127.0.0.1:8080/ask?q=ping", timeout=6).read()
-        except OSError:
-            pass
-
-    while not asking.wait(0.25):
-        threading.Thread(target=one, daemon=True).start()
 
 
 def setup():
@@ -42,22 +26,6 @@ def setup():
 def teardown():
     experiments.end()
     place.remove_cgroup("case")
-
-
-class Service(experiments.Variant):
-    """The service of `mistakes` in a cgroup of its own, and somebody who asks it all the time."""
-
-    def __enter__(self):
-        super().__enter__()
-        place.enter_cgroup(GROUP, self.process.pid)
-        asking.clear()
-        self.asks = threading.Thread(target=ask_on)
-        self.asks.start()
-
-    def __exit__(self, *_):
-        asking.set()
-        self.asks.join()
-        super().__exit__()
 
 
 def deps_test(*options, **keys):
@@ -85,7 +53,7 @@ def check_kept(result, verdict, strengths):
 def strong_and_weak():
     """Then a weak one becomes strong, because the service has a mistake now."""
     known = os.path.join(experiments.folder, "known.json")
-    with Service("model-or-nothing"):
+    with Asked("model-or-nothing"):
         result = deps_test("--save", known)
     if not check_equal(result.code, 0, f"exit code of {result}"):
         return
@@ -95,7 +63,7 @@ def strong_and_weak():
     check_equal((down[VECTORS]["change"], down[MODEL]["change"]), ("same", "fails"), "what came of it")
     check(result.json["normal"]["requests"] > 20, f"normal: {result.json['normal']}")
     check_kept(result, "held", {VECTORS: ("weak", None), MODEL: ("strong", None)})
-    with Service("wrong-exception"):
+    with Asked("wrong-exception"):
         result = deps_test("--compare", known)
     check_equal(result.code, 4, f"a weak one has become strong: {result}")
     check_equal({one["port"]: one["worse"] for one in result.json["dependencies"] if one["worse"]}, {VECTORS: "was weak"},
@@ -110,7 +78,7 @@ def strong_and_weak():
 @alone
 def ways_out():
     """Ctrl-C, `stop` and kill -9 end the faults; `stop` and Ctrl-C are told."""
-    with Service("good"):
+    with Asked("good"):
         for how in (signal.SIGINT, signal.SIGKILL, "stop"):
             process = chaos.start("deps", "test", "--json", "--cgroup", GROUP, "--baseline", "12s", "--each", "12s")
             wait_until(lambda: chaos.status().all["loaded"], "its faults", seconds=180)

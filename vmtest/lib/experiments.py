@@ -5,14 +5,18 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+import urllib.request
 
 import chaos
+import place
 from case import wait_until
 
 COMMAND = "run-command"  # a name of a process that nobody else has
 RAG = os.path.join(os.path.dirname(os.path.abspath(__file__)), "rag.py")
 SERVICE, VECTORS, MODEL = 8080, 6333, 9000
+GROUP = "case/service"  # of those that are asked all the time; made by the case
 
 folder = None
 running = []
@@ -95,6 +99,35 @@ class Variant:
     def __exit__(self, *_):
         self.process.kill()
         self.process.wait()
+
+
+class Asked(Variant):
+    """The service in a cgroup of its own, and somebody who asks it some times a second, whatever becomes of that."""
+
+    def __enter__(self):
+        super().__enter__()
+        place.enter_cgroup(GROUP, self.process.pid)
+        self.asked, self.enough = 0, threading.Event()
+        self.asking = threading.Thread(target=self.ask_on)
+        self.asking.start()
+        return self
+
+    def __exit__(self, *_):
+        self.enough.set()
+        self.asking.join()
+        super().__exit__()
+
+    def ask_on(self):
+        while not self.enough.wait(0.25):
+            self.asked += 1
+            threading.Thread(target=self.ask, daemon=True).start()
+
+    @staticmethod
+    def ask():
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{SERVICE}/ask?q=ping", timeout=12).read()
+        except OSError:
+            pass
 
 
 def begin(dependencies=True):
