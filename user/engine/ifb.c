@@ -124,8 +124,8 @@ int ifb_delete(struct netlink *nl, unsigned int ifindex)
 
 /* ---- probing ------------------------------------------------------------------------------------------------------- */
 
-/* Packets that the ifb would not take. */
-static bool has_dropped(struct netlink *nl, unsigned int ifindex)
+/* How many packets the ifb would not take. */
+static uint32_t dropped(struct netlink *nl, unsigned int ifindex)
 {
 	const struct nlmsghdr *message;
 	const struct nlattr *attr;
@@ -134,15 +134,15 @@ static bool has_dropped(struct netlink *nl, unsigned int ifindex)
 	begin_link(nl, RTM_GETLINK, 0, ifindex);
 	message = netlink_talk(nl) ? NULL : netlink_next(nl, NULL);
 	if (!message)
-		return false;
+		return 0;
 	mnl_attr_for_each(attr, message, sizeof(struct ifinfomsg))
 	{
 		if (mnl_attr_get_type(attr) != IFLA_STATS || mnl_attr_get_payload_len(attr) < sizeof(stats))
 			continue;
 		memcpy(&stats, mnl_attr_get_payload(attr), sizeof(stats));
-		return stats.rx_dropped > 0;
+		return stats.rx_dropped;
 	}
-	return false;
+	return 0;
 }
 
 /* Does a datagram to oneself over lo come, by way of the ifb? */
@@ -151,6 +151,7 @@ static int packet_comes(struct netlink *nl, unsigned int ifb)
 	struct sockaddr_in self = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	int sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), ret = -EOPNOTSUPP;
 	struct pollfd wait = { .fd = sock, .events = POLLIN };
+	const uint32_t before = dropped(nl, ifb); /* the way that was tried first may have had one dropped */
 	socklen_t len = sizeof(self);
 
 	if (sock < 0)
@@ -163,7 +164,7 @@ static int packet_comes(struct netlink *nl, unsigned int ifb)
 	for (int i = 0; i < PROBE_PATIENCE && ret; i++) {
 		if (poll(&wait, 1, PROBE_STEP_MS) > 0)
 			ret = 0;
-		else if (has_dropped(nl, ifb))
+		else if (dropped(nl, ifb) != before)
 			break;
 	}
 out:
