@@ -662,7 +662,8 @@ struct chaos_sock {
 	__u32 arrive_record;	   /* TLS: where the next record begins */
 
 	__u32 arrived;		   /* numbers packets for the dice of damage on arrival: `packet` stands still while they wait */
-	__u32 pad;
+	__u8 length_alone;	   /* DNS over TCP: a message's length came in a segment of its own: 1 leaving, 2 arriving */
+	__u8 pad[3];
 };
 
 /* What the payload of a connection looks like: decides what begins a request. */

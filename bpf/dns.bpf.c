@@ -166,18 +166,36 @@ out:
 	return 0;
 }
 
+#define LEAVING  1
+#define ARRIVING 2
+
+/*
+ * Where in the payload a message begins: over TCP behind its length, unless that came before, in a segment of its own (who
+ * writes both one by one sends them so). Beyond the payload when there is none.
+ */
+static always __u32 message_begins(struct chaos_sock *s, const struct packet *p, __u8 way)
+{
+	const bool alone = s->length_alone & way;
+
+	if (p->protocol != CHAOS_TCP || !p->payload)
+		return 0;
+	s->length_alone &= ~way;
+	if (p->payload == 2 && !alone)
+		s->length_alone |= way;
+	return alone ? 0 : 2;
+}
+
 int hear_answer(struct __sk_buff *skb)
 {
 	struct packet p = {};
 	struct chaos_sock *s;
 	struct bpf_sock *sk;
-	__u32 front = 0;
+	__u32 front;
 
 	s = state_of_packet(skb, &sk);
 	if (!knobs.names || !s || !parse(skb, &p, 0) || p.source_port != DNS_PORT)
 		return 0;
-	if (p.protocol == CHAOS_TCP)
-		front = 2; /* the length of the message */
+	front = message_begins(s, &p, ARRIVING);
 	if (p.payload > front)
 		learn_answer(skb, p.payload_offset + front, p.payload - front, s->owner.pid);
 	return 0;
@@ -211,14 +229,15 @@ static always bool asks_name_server(const struct packet *p, const struct bpf_soc
 }
 
 /* Brings a question to the bench and reads its name. */
-static always bool read_query(struct __sk_buff *skb, const struct bpf_sock *sk, struct bench *b, __u32 number)
+static always bool read_query(struct __sk_buff *skb, const struct bpf_sock *sk, struct chaos_sock *s, struct bench *b,
+			      __u32 number)
 {
 	__u32 front, length;
 
 	__builtin_memset(&b->p, 0, sizeof(b->p));
 	if (!parse(skb, &b->p, 0) || !asks_name_server(&b->p, sk))
 		return false;
-	front = b->p.protocol == CHAOS_TCP ? 2 : 0; /* the length of the message */
+	front = message_begins(s, &b->p, LEAVING);
 	if (b->p.payload <= front + DNS_HEADER ||
 	    !load_bench(skb, b, b->p.payload_offset + front, b->p.payload - front))
 		return false;
@@ -327,7 +346,7 @@ static always int take_query(struct __sk_buff *skb, const struct bpf_sock *sk, s
 	struct bench *b = bench_of(number);
 	int todo = 0;
 
-	if (b && read_query(skb, sk, b, number)) {
+	if (b && read_query(skb, sk, s, b, number)) {
 		choose_for_query(b, s);
 		if (b->v.rule != CHAOS_NO_RULE)
 			todo = decide_query(skb, sk, b, s);

@@ -73,7 +73,9 @@ int read_server_name(__u32 number)
 	return length;
 }
 
-/* ---- a ClientHello that comes in several segments ------------------------------------------------------------ */
+/* ---- a ClientHello that comes in several segments, or TLS records ---------------------------------------------- */
+
+#define MAX_PIECES 64 /* records and headers in one segment */
 
 /* The workbenches that were put aside, by the connection's cookie. */
 struct {
@@ -83,16 +85,76 @@ struct {
 	__type(value, struct bench);
 } chaos_hellos SEC(".maps");
 
+/* Bytes of the message and of the first record's header, which stays in front of it. */
+static always __u32 filled(const struct bench *b)
+{
+	return b->length > RECORD_HEADER ? b->length - b->header : b->length;
+}
+
 /* Could more of it make it a ClientHello, or a longer one? */
 static always bool wants_more(const struct bench *b)
 {
-	if (byte_at(b, 0) != RECORD_HANDSHAKE || (b->length > 1 && byte_at(b, 1) != 3) ||
-	    (b->length > RECORD_HEADER && byte_at(b, RECORD_HEADER) != CLIENT_HELLO))
+	const __u32 length = filled(b);
+
+	if (b->spoiled)
 		return false;
-	if (b->length < RECORD_HEADER + 4)
+	if (byte_at(b, 0) != RECORD_HANDSHAKE || (length > 1 && byte_at(b, 1) != 3) ||
+	    (length > RECORD_HEADER && byte_at(b, RECORD_HEADER) != CLIENT_HELLO))
+		return false;
+	if (length < RECORD_HEADER + 4)
 		return true;
-	return b->length < BENCH_BYTES &&
-	       b->length < RECORD_HEADER + 4 + (byte_at(b, RECORD_HEADER + 1) << 16 | word_at(b, RECORD_HEADER + 2));
+	return length < BENCH_BYTES &&
+	       length < RECORD_HEADER + 4 + (byte_at(b, RECORD_HEADER + 1) << 16 | word_at(b, RECORD_HEADER + 2));
+}
+
+/* The header of a record is there: how long is it? But for the first one's it is taken away again. */
+static always void end_header(struct bench *b)
+{
+	const __u32 at = b->length - RECORD_HEADER;
+
+	b->record_left = word_at(b, at + 3);
+	b->header = 0;
+	if (byte_at(b, at) != RECORD_HANDSHAKE || !b->record_left)
+		b->spoiled = 1;
+	if (at)
+		b->length = at;
+}
+
+/* Brings the next piece of the payload to the bench, a record or a header, or what is there of it. Its size; 0: no more. */
+int take_of_record(struct __sk_buff *skb, __u32 number, __u32 offset, __u32 length)
+{
+	struct bench *b = bench_of(number);
+	__u32 wanted;
+
+	if (!b || b->spoiled)
+		return 0;
+	wanted = b->record_left ? b->record_left : RECORD_HEADER - b->header;
+	if (length > wanted)
+		length = wanted;
+	if (!load_more(skb, b, offset, length))
+		return 0;
+	if (b->record_left) {
+		b->record_left -= length;
+		return length;
+	}
+	b->header += length;
+	if (b->header >= RECORD_HEADER)
+		end_header(b);
+	return length;
+}
+
+static always void take_records(struct __sk_buff *skb, __u32 number, struct bench *b, __u32 offset, __u32 length)
+{
+	for (int i = 0; i < MAX_PIECES && length; i++) {
+		__u32 taken = take_of_record(skb, number, offset, length);
+
+		if (!taken || taken > length)
+			break;
+		offset += taken;
+		length -= taken;
+	}
+	if (length && b->length < BENCH_BYTES)
+		b->spoiled = 1;
 }
 
 struct segment {
@@ -110,13 +172,17 @@ static always bool add_segment(struct __sk_buff *skb, __u32 number, struct bench
 		bpf_map_update_elem(&chaos_benches, &number, half, BPF_ANY);
 	} else {
 		b->length = 0;
+		b->header = 0;
+		b->record_left = 0;
+		b->spoiled = 0;
 		b->next_seq = p.seq;
 	}
 	again = b->next_seq - p.seq; /* what is sent again may have new bytes at its end */
 	if (again >= p.length)
 		return false;
 	b->next_seq = p.seq + p.length;
-	return load_more(skb, b, p.offset + again, p.length - again);
+	take_records(skb, number, b, p.offset + again, p.length - again);
+	return true;
 }
 
 /* The number of the name that is asked for, CHAOS_NAME_HALF when the rest is still to come, or CHAOS_NAME_OPEN. */

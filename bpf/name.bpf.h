@@ -27,7 +27,10 @@ struct bench {
 	__u32 encrypted;   /* 1: and says that it holds another, hidden one */
 	__u32 chunk_state; /* where in a line of a stream the reader stands, see chunk.bpf.c, */
 	__u32 chunks_left; /* and how many chunks it is to pass */
-	__u32 next_seq;    /* what follows the part of a ClientHello that lies here */
+	__u32 next_seq;    /* what follows the part of a ClientHello that lies here, */
+	__u32 record_left; /* how much of its present TLS record is to come, */
+	__u32 header;      /* how much of the next one's header is there, at the end of data, */
+	__u32 spoiled;     /* 1: and it cannot be read */
 
 	/* What would be too much for the stack that hooks share. */
 	struct packet p;

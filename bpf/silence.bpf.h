@@ -80,10 +80,14 @@ static always bool accept_silence(const struct flow *f, const struct packet *p, 
 #define HELLO_HEAD      10 /* bytes of a ClientHello that tell it from anything else */
 #define UPGRADE_PACKETS 4  /* in which a TLS handshake is looked for after a request for one */
 
-/* A handshake record that holds a ClientHello of at most 64 KiB for TLS 1.0 or later. */
+/* A handshake record that holds a ClientHello of at most 64 KiB for TLS 1.0 or later, or the very beginning of one. */
 static always bool is_client_hello(const __u8 *head)
 {
-	return head[0] == TLS_HANDSHAKE && head[1] == 3 && head[5] == 1 && head[6] == 0 && head[9] == 3;
+	const __u32 record = head[3] << 8 | head[4];
+
+	if (head[0] != TLS_HANDSHAKE || head[1] != 3 || head[5] != 1)
+		return false;
+	return (record < HELLO_HEAD - 5 && record) || (head[6] == 0 && head[9] == 3);
 }
 
 /*

@@ -37,6 +37,7 @@ enum {
 	PACKETS,
 	MAX_HITS,
 	UNLOADED,
+	AWAITS,
 	COLUMNS,
 };
 
@@ -53,6 +54,7 @@ static const struct column columns[COLUMNS] = {
 	[PACKETS] = { NULL, "packets", CELL_COUNT, false },
 	[MAX_HITS] = { NULL, "max_hits", CELL_COUNT, false },
 	[UNLOADED] = { NULL, "unloaded", CELL_BOOL, false },
+	[AWAITS] = { NULL, "awaits", CELL_TEXT, false },
 };
 
 static const char *const state_colors[RULE_STATE_COUNT] = {
@@ -80,6 +82,8 @@ static void add_rule(struct table *table, const struct rule_status *rule)
 	if (rule->max_hits)
 		table_count(table, MAX_HITS, rule->max_hits);
 	table_bool(table, UNLOADED, rule->unloaded);
+	if (rule->awaits[0])
+		table_text(table, AWAITS, rule->awaits);
 }
 
 struct table *status_table(const struct status *status)
@@ -148,6 +152,16 @@ static void print_names(const struct name_list *names)
 		if (name->addresses_count > shown)
 			printf(" and %zu more", name->addresses_count - shown);
 		puts(name->addresses_count ? "" : "no address yet");
+	}
+}
+
+/* Rules that hit nobody, since nothing runs that they name. */
+static void print_awaited(const struct status *status)
+{
+	for (size_t i = 0; i < status->rules_count; i++) {
+		if (status->rules[i].awaits[0])
+			printf("%s: waits for %s, of which nothing runs now\n", status->rules[i].name,
+			       status->rules[i].awaits);
 	}
 }
 
@@ -246,6 +260,7 @@ static void print_text(const struct status *status)
 	table = status_table(status);
 	table_print(table, stdout);
 	table_free(table);
+	print_awaited(status);
 	print_names(&status->names);
 	print_probes(status);
 	print_tail(status);

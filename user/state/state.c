@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "user/state/state.h"
+#include "user/state/state_awaits.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -328,6 +329,7 @@ static int read_once(struct status **status, struct error *err)
 		ret = ret ?: name_list_read(record.generation, &s->names);
 		ret = ret ?: probes_read(record.generation, &s->probes, &s->probes_count);
 		s->devices = count_devices(record.generation);
+		awaits_find(rules, s);
 	}
 	for (size_t i = 0; i < s->rules_count; i++) {
 		if (s->rules[i].ends_in_s > s->ends_in_s)

@@ -36,6 +36,7 @@ struct rule_status {
 	double ends_in_s;         /* until its end; 0 when finished */
 	double starts_in_s;       /* until it becomes active next; 0 when active or finished */
 	bool unloaded;            /* by `unload RULE` */
+	char awaits[600];         /* "container rag-api": nothing runs now that the rule names; else empty */
 };
 
 struct status {

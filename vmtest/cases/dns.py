@@ -70,6 +70,18 @@ def answers():
 
 
 @part
+def the_length_alone():
+    """Over TCP, a question whose length has a segment of its own, twice on one name server."""
+    for where in servers:
+        for word, rcode in RCODES.items():
+            got = scene.victim.ask_name(where, f"api.{word}.test", tcp=True, length_alone=True)
+            check_equal((got["error"], got.get("rcode"), got.get("addresses")), (None, rcode, []), f"{word} from {where}")
+            expect(word, 1)
+            got = scene.neighbour.ask_name(where, f"api.{word}.test", tcp=True, length_alone=True)
+            check_equal(got.get("addresses"), [ADDRESSES[word]], f"{word} from {where}: the neighbour")
+
+
+@part
 def silence():
     for where, server in servers.items():
         server.take_asked()

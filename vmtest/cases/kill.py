@@ -19,6 +19,7 @@ from scene import VICTIM, Scene
 HOST, PORT = "127.0.0.1", 7800
 KILLS = int(os.environ.get("CASE_KILLS", "40"))
 DURATION_S = 3
+AWAITED = "awaited"  # a rule for what does not run
 
 scene = None
 files = {}
@@ -30,8 +31,11 @@ def setup():
     scene.listen(PORT)
     match = {"cgroup": VICTIM, "ports": [PORT]}
     for name, fault in {"refuse": {"refuse": "refused"}, "drop": {"drop": True}, "delay": {"delay": "50ms"},
-                        "reset": {"reset": True}, "rate": {"rate": "100mbit"}}.items():
+                        "reset": {"reset": True}, "rate": {"rate": "100mbit"},
+                        "break": {"break_after": {"bytes": 4000, "how": "close"}}}.items():
         files[name] = chaos.rules_file(chaos.rule(name, dict(match, protocol="tcp"), fault, duration=f"{DURATION_S}s"))
+    rule = chaos.rule(AWAITED, {"container": "nobody", "ports": [PORT]}, {"drop": True}, duration=f"{DURATION_S}s")
+    files[AWAITED] = chaos.rules_file(rule)
 
 
 def teardown():
@@ -42,9 +46,9 @@ def teardown():
 
 
 def commands():
-    path = random.choice(list(files.values()))
+    path = random.choice([path for name, path in files.items() if name != AWAITED])
     return random.choice([
-        ["load", path], ["load", path], ["load", path, "--foreground"],
+        ["load", path], ["load", path], ["load", path, "--foreground"], ["load", files[AWAITED], "--wait"],
         ["exec", path, "--", "sleep", "1"],
         ["inject", "delay=50ms", "--cgroup", VICTIM, "--port", str(PORT), "--for", f"{DURATION_S}s"],
         ["unload"], ["stop"], ["status"],

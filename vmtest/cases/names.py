@@ -24,7 +24,7 @@ def setup():
     scene = Scene(network=0)
     names = Worker(NameServer, cgroup="case/server", comm="names")
     names.listen(SERVER)
-    for host in ("127.0.9.1", "127.0.9.2", "127.0.9.3", "127.0.9.4", "127.0.9.5", "127.0.9.6"):
+    for host in ("127.0.9.1", "127.0.9.2", "127.0.9.3", "127.0.9.4", "127.0.9.5", "127.0.9.6", "127.0.9.8"):
         for port in (LEARN, SHARED, PLAIN):
             scene.near.listen(host, port)
     scene.near.listen("::1", LEARN)
@@ -35,6 +35,7 @@ def setup():
     names.tell("deep.er.learn.test", ["127.0.9.2"], chain=["x.cdn.test", "y.cdn.test"])
     names.tell("plain.learn.test", ["127.0.9.3"], compress=False)
     names.tell("tcp.learn.test", ["127.0.9.4"])
+    names.tell("alone.learn.test", ["127.0.9.8"], length_alone=True)
     names.tell("learn.test", ["127.0.9.5"])
     names.tell("notlearn.test", ["127.0.9.5"])
     names.tell("one.shared.test", ["127.0.9.6"])
@@ -66,7 +67,8 @@ def answers_teach():
     for host, name, kind, tcp in (("127.0.9.1", "A.Learn.test", "A", False), ("::1", "a.learn.test", "AAAA", False),
                                   ("127.0.9.2", "deep.er.learn.test", "A", False),
                                   ("127.0.9.3", "plain.learn.test", "A", False),
-                                  ("127.0.9.4", "tcp.learn.test", "A", True)):
+                                  ("127.0.9.4", "tcp.learn.test", "A", True),
+                                  ("127.0.9.8", "alone.learn.test", "A", True)):
         check_equal(connect(scene.victim, host, LEARN), None, f"{name}: before it was asked for")
         answer = scene.victim.ask_name(SERVER, name, kind, tcp)
         check_equal(answer.get("addresses"), [host], f"{name}: the answer")
@@ -80,7 +82,7 @@ def status_tells():
     """What each name stands for at present."""
     stands = {one["name"]: one["addresses"] for one in chaos.status().all["names"]}
     check_equal(sorted(stands), ["*.learn.test", "*.nobody.test", "*.shared.test", "*.tls.test", "*.wide.test"], "names")
-    check_equal(sorted(stands["*.learn.test"]), ["127.0.9.1", "127.0.9.2", "127.0.9.3", "127.0.9.4", "::1"],
+    check_equal(sorted(stands["*.learn.test"]), ["127.0.9.1", "127.0.9.2", "127.0.9.3", "127.0.9.4", "127.0.9.8", "::1"],
                 "what *.learn.test stands for")
 
 
@@ -155,6 +157,35 @@ def hello_in_pieces():
                 check_equal(say(scene.neighbour, RAW, parts), None, f"{shape}, {where}, {name}: the neighbour")
                 if met:
                     expect("raw", 1)
+
+
+RECORDS = {"two": (200,), "one of one byte": (1,), "three small ones": (2, 3, 4), "twenty": (10,) * 19, "four": (60, 80, 20)}
+
+
+@part
+def hello_in_records():
+    """A ClientHello may lie in any number of TLS records, and those in any segments."""
+    for records, sizes in RECORDS.items():
+        for name, met in (("api.tls.test", "ECONNRESET"), ("other.test", None)):
+            for where, cuts in CUTS.items():
+                data = hello.in_records(hello.client_hello(name, large=True, last=True), *sizes)
+                parts = pieces(data, *[cut % len(data) for cut in cuts])
+                check_equal(say(scene.victim, RAW, parts), met, f"{records} records, {where}, {name}")
+                if met:
+                    expect("raw", 1)
+    check_equal(say(scene.neighbour, RAW, pieces(data)), None, "the neighbour")
+    met = say(scene.victim, QUIET, pieces(hello.in_records(hello.client_hello("api.tls.test"), 1)))
+    check_equal(met, "timeout", "a handshake of two records, where the fault is about the handshake")
+    expect("quiet", 1)
+
+
+@part
+def hello_in_too_many_records():
+    """More of them than are read in one segment, and what is no handshake in between: no fault, and no harm."""
+    scene.victim.ask_name(SERVER, "front.test")
+    data = hello.client_hello("api.tls.test", large=True, last=True)
+    check_equal(say(scene.victim, RAW, pieces(hello.in_records(data, *[5] * 100))), None, "a hundred records")
+    check_equal(say(scene.victim, RAW, pieces(hello.in_records(data, 50)[:55] + b"\x17\x03\x01\0\5hello")), None, "data")
 
 
 @part

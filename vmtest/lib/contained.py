@@ -129,6 +129,10 @@ def comes_again(here):
     here.end(worker, here.path("docker", second))
 
 
+def awaited():
+    return {rule["name"]: rule["awaits"] for rule in chaos.status().all["rules"] if rule.get("awaits")}
+
+
 def is_awaited(here):
     """Not there: an error, unless --wait is given; then it is hit from its start on."""
     rules = [chaos.rule("comes", {"container": "later", "ports": [COMES]}, {"refuse": "denied"}),
@@ -139,6 +143,8 @@ def is_awaited(here):
     result = chaos.chaos("check", path, expect=0)
     check("no container 'later' is running here: load needs --wait" in result.out, str(result))
     chaos.load(*rules, options=["--wait"])
+    check_equal(awaited(), {"comes": "container later", "unit": "unit later"}, "what status says is awaited")
+    check("comes: waits for container later" in chaos.chaos("status").out, "and in words")
     check(not is_hit(here.scene.neighbour, COMES), "nobody is hit while it is awaited")
     check(not is_hit(here.scene.victim, SLOW), "nobody is hit while it is awaited")
     id_ = new_id()
@@ -150,6 +156,7 @@ def is_awaited(here):
         wait_until(lambda: is_hit(worker, port), f"{where} is hit", seconds=20)
         print(f"    {where[:30]} is hit {time.monotonic() - start:.3f} s after it was begun")
         check(not is_hit(here.scene.neighbour, port), "the neighbour")
+        check(("comes" if port == COMES else "unit") not in awaited(), "what has come is awaited no more")
         here.end(worker, where)
     check_counters()
     chaos.stop()

@@ -33,6 +33,15 @@ def key_share(large):
     return extension(KEY_SHARE, sized(word(GREASE) + sized(b"\0") + shares))
 
 
+def in_records(data, *sizes):
+    """The same message in several records: the first ones of these sizes."""
+    head, message, records = data[:3], data[5:], b""
+    for size in sizes:
+        records += head + sized(message[:size])
+        message = message[size:]
+    return records + head + sized(message)
+
+
 def client_hello(name, large=False, last=False, encrypted=False):
     """A record with a ClientHello. last=True: the server's name is the last extension but one, as when shuffled."""
     names = [server_name(name)] if name else []

@@ -399,7 +399,7 @@ class Client:
 
     # ---- names
 
-    def ask_name(self, server, name, kind="A", tcp=False, timeout=5, connected=True):
+    def ask_name(self, server, name, kind="A", tcp=False, timeout=5, connected=True, length_alone=False):
         """One question to the name server: read_reply(), or {"error"}. glibc connects its sockets for UDP, musl does not."""
         message = nameserver.question(name, kind)
         sock = socket.socket(family_of(server), socket.SOCK_STREAM if tcp else socket.SOCK_DGRAM)
@@ -407,7 +407,11 @@ class Client:
         try:
             if connected or tcp:
                 sock.connect((server, 53))
-                sock.sendall(nameserver.framed(message) if tcp else message)
+                if length_alone:
+                    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                    sock.sendall(nameserver.framed(message)[:2])
+                    time.sleep(0.02)
+                sock.sendall(nameserver.framed(message) if tcp and not length_alone else message)
                 reply = nameserver.read_framed(sock) if tcp else sock.recv(4096)
             else:
                 sock.sendto(message, (server, 53))
