@@ -940,6 +940,40 @@ Test(packet, a_reply_that_arrives_becomes_a_reset)
 	unload(&l);
 }
 
+/* A verdict is kept with its socket, and there it is still when other rules are loaded. */
+Test(packet, what_another_load_decided_is_decided_anew)
+{
+	static const struct {
+		const char *what;
+		struct chaos_verdict before;
+		uint64_t injected, packets;
+	} cases[] = {
+		{ "no rule could ever match", { .generation = GENERATION - 1, .rule = CHAOS_NO_RULE, .valid_until_ns = ~0ULL }, 1, 1 },
+		{ "it was reset already", { .generation = GENERATION - 1, .connection = 55, .valid_until_ns = ~0ULL,
+					    .decided = 1 << CHAOS_RESET, .inject = 1 << CHAOS_RESET }, 1, 1 },
+		{ "this load has decided", { .generation = GENERATION, .rule = CHAOS_NO_RULE, .valid_until_ns = ~0ULL }, 0, 0 },
+		{ "this load has reset it", { .generation = GENERATION, .connection = 1, .valid_until_ns = ~0ULL,
+					      .decided = 1 << CHAOS_RESET, .inject = 1 << CHAOS_RESET }, 0, 1 },
+	};
+
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct chaos_sock kept = { .known = 1, .side = CHAOS_SIDE_CLIENT, .owner = { .pid = 77, .uid = 1000 },
+					   .verdict = cases[i].before };
+		struct connection c = connect_over_lo();
+		struct chaos_stats s;
+		struct loaded l;
+
+		load(&l, RESET_RULES);
+		cr_assert_eq(bpf_map_update_elem(l.engine.sock_fd, &c.client, &kept, BPF_ANY), 0);
+		expect_reset(&l, segment(&c.server_address, &c.client_address), cases[i].packets, cases[i].what);
+		s = stats_of_rule(&l, 0);
+		cr_expect(s.matched == cases[i].injected && s.injected == cases[i].injected && s.packets == cases[i].packets,
+			  "%s: %llu matched, %llu injected, %llu packets", cases[i].what, s.matched, s.injected, s.packets);
+		disconnect(&c);
+		unload(&l);
+	}
+}
+
 Test(packet, who_is_not_named_gets_its_reply)
 {
 	struct connection c = connect_over_lo();
