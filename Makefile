@@ -160,6 +160,13 @@ $(BUILD)/host-tests: $(call test_objects,tests) $(LIBRARY_OBJECTS)
 $(BUILD)/bpf-tests: $(call test_objects,tests/bpf) $(LIBRARY_OBJECTS)
 	$(call msg,LD,$@)$(CC) $(ALL_CFLAGS) $^ -o $@ $(ALL_LIBS) -lcriterion
 
+# What another clang makes of bpf/, see tests/compilers/run.sh: BUILD is its own, and compiled anew is what holds a skeleton.
+REST ?= $(BUILD)
+WITH_SKELETON := $(patsubst user/%.c,$(BUILD)/user/%.o,$(shell grep -l 'skel\.h"' user/*/*.c))
+$(BUILD)/loads: $(BUILD)/tests/bpf/test_loads.o $(WITH_SKELETON) \
+		$(patsubst $(BUILD)/%,$(REST)/%,$(filter-out $(WITH_SKELETON),$(LIBRARY_OBJECTS)))
+	$(call msg,LD,$@)$(CC) $(ALL_CFLAGS) $^ -o $@ $(ALL_LIBS) -lcriterion
+
 # Criterion gives the reason of a skipped test only when it is verbose. (Its TAP option leaks, which ASan reports.)
 run_criterion = CRITERION_VERBOSITY_LEVEL=1 $(1) $(2) >$(1).log 2>&1; status=$$?; \
 	sed '/^\[RUN \]/d; /^\[PASS\]/d; s/^\[SKIP\]/skip/' $(1).log; [ $$status = 0 ]
@@ -174,6 +181,7 @@ check: $(PROGRAM) $(BUILD)/host-tests
 check-bpf: $(BUILD)/bpf-tests
 	$(Q)if [ "$$(id -u)" = 0 ]; then $(call run_criterion,$(BUILD)/bpf-tests,-j1); \
 	else echo 'skip check-bpf: needs root'; fi
+	$(Q)CLANG='$(CLANG)' BUILD='$(BUILD)' tests/compilers/run.sh
 else
 check check-bpf:
 	$(Q)$(MAKE) --no-print-directory SANITIZE=1 $@
