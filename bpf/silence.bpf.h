@@ -3,7 +3,7 @@
  * Connections that are there and say nothing any more. Packets are lost and none is made up, so TCP itself goes on where
  * it stood once the fault has ended: each end sends again what was lost.
  *
- *	accept-silence    payload never arrives, in either direction; the handshake, acknowledgements, and closing do
+ *	accept-silence    payload never arrives, in either direction; the handshake, acknowledgements, and the client's end do
  *	tls-stall         the same from the first record of a TLS handshake on, in the direction of the server
  *
  *	half-open         nothing at all any more, after so long without a packet
@@ -62,8 +62,8 @@ static __noinline __attribute__((unused)) bool decide_once(struct chaos_sock *s,
  * A connection that was opened under the rule is silent from its first byte on, a greeting of the server included. Of an
  * older one the present reply still arrives: it is silent from the next thing on that its client says.
  *
- * FIN and RST without payload pass: whoever gives up can close. TCP hands a FIN to the other end's application only after
- * the bytes before it, a RST at once.
+ * A client that gives up can close: its FIN and RST without payload pass. TCP hands a FIN to the other end's application
+ * only after the bytes before it, a RST at once. A server's FIN: see gives_up_waiting().
  */
 static always bool accept_silence(const struct flow *f, const struct packet *p, struct chaos_sock *s,
 				  struct chaos_verdict *v, bool leaves)
@@ -157,12 +157,31 @@ static always bool half_open(const struct flow *f, const struct packet *p, struc
 	return decide_once(s, v, f, CHAOS_HALF_OPEN, true);
 }
 
+/*
+ * A server to which nothing has been said closes after some seconds (llama-server after 5, nginx after 60). That would be an
+ * answer, and the client would not hang: the FIN is lost as long as the client has not closed. Whether it has is told
+ * by the state of the socket that is here.
+ */
+static always bool gives_up_waiting(struct __sk_buff *skb, const struct packet *p, const struct chaos_sock *s,
+				    const struct chaos_verdict *v, bool leaves)
+{
+	struct bpf_sock *sk = skb->sk;
+
+	if (p->payload || !(p->tcp_flags & TCP_FIN) || direction(s->side, leaves) != CHAOS_RESPONSE ||
+	    !(v->inject & (1 << CHAOS_ACCEPT_SILENCE | 1 << CHAOS_TLS_STALL)))
+		return false;
+	sk = sk ? bpf_sk_fullsock(sk) : NULL;
+	return sk && sk->state == (s->side == CHAOS_SIDE_SERVER ? BPF_TCP_FIN_WAIT1 : BPF_TCP_ESTABLISHED);
+}
+
 /* Is this packet of a TCP connection lost to silence? */
 static always bool silences(struct __sk_buff *skb, const struct flow *f, const struct packet *p, struct chaos_sock *s,
 			    struct chaos_verdict *v, const struct chaos_rule *r, bool leaves)
 {
 	if (does(r, CHAOS_HALF_OPEN))
 		return half_open(f, p, s, v, r);
+	if (gives_up_waiting(skb, p, s, v, leaves))
+		return true;
 	if (does(r, CHAOS_TLS_STALL))
 		return tls_stall(skb, f, p, s, v, leaves);
 	if (!does(r, CHAOS_ACCEPT_SILENCE))

@@ -131,6 +131,37 @@ Test(silence, closing)
 	live_ends(&live);
 }
 
+/* A server that waits in vain closes; its client hears of that when the fault has ended, or has closed itself. */
+static void expect_no_end(const char *source, const void *text, size_t size)
+{
+	struct live live;
+	struct ends e;
+
+	go_live(&live, source);
+	e = meet(AF_INET6);
+	say(e.client, text, size);
+	shutdown(e.server, SHUT_WR);
+	expect_heard(e.client, SOON, -EAGAIN);
+	shutdown(e.client, SHUT_WR);
+	expect_heard(e.client, 10000, 0);
+	part_company(&e);
+	e = meet(AF_INET);
+	say(e.client, text, size);
+	shutdown(e.server, SHUT_WR);
+	expect_heard(e.client, 2 * SOON, -EAGAIN);
+	disarm(&live);
+	expect_heard(e.client, 10000, 0);
+	expect_heard(e.server, 10000, (int)size);
+	part_company(&e);
+	live_ends(&live);
+}
+
+Test(silence, a_server_that_gives_up)
+{
+	expect_no_end(RULE("everything: true", "accept-silence: true", ""), "hello", 5);
+	expect_no_end(RULE("everything: true, side: server", "accept-silence: true", ""), "hello", 5);
+}
+
 /* max-hits counts connections; the last of them is as silent as the others, and the rule skips what comes after. */
 Test(silence, max_hits_counts_connections)
 {
@@ -329,4 +360,10 @@ Test(silence, an_older_connection_counts_from_the_load)
 	for (size_t i = 0; i < COUNT(e); i++)
 		part_company(&e[i]);
 	live_ends(&live);
+}
+
+Test(silence, a_server_that_gives_up_a_handshake)
+{
+	expect_no_end(RULE("everything: true", "tls-stall: true", ""), HELLO, sizeof(HELLO) - 1);
+	expect_no_end(RULE("everything: true, side: server", "tls-stall: true", ""), HELLO, sizeof(HELLO) - 1);
 }

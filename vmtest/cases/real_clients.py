@@ -51,8 +51,10 @@ REFUSED = {"openai": met("APIConnectionError", "ECONNREFUSED", 3), "anthropic": 
            "httpx": met("ConnectError", "ECONNREFUSED"), "requests": met("ConnectionError", "ECONNREFUSED"),
            "curl": met("Curl", 7), "psycopg": met("OperationalError", None), "redis": met("ConnectionError", "ECONNREFUSED")}
 
-# The reset may come before the request is written or after: then these two have another word for it.
-RESET = {**REFUSED, "openai": met("APIConnectionError", "ECONNRESET|UND_ERR_SOCKET|EPIPE", 3),
+# The reset may come before the request is written or after: then these two have another word for it. An attempt of ioredis whose
+# connection takes ten seconds to come up, on a busy machine, is given up before there is anything to reset.
+RESET = {**REFUSED, "ioredis": met("MaxRetriesPerRequestError", None, (20, 21)),
+         "openai": met("APIConnectionError", "ECONNRESET|UND_ERR_SOCKET|EPIPE", 3),
          "anthropic": met("APIConnectionError", "ECONNRESET|UND_ERR_SOCKET|EPIPE", 3),
          "httpx": met("ReadError|WriteError|RemoteProtocolError", None), "requests": met("ConnectionError", None),
          "curl": met("Curl", "52|55|56"), "redis": met("ConnectionError", None)}
@@ -206,6 +208,8 @@ def check_attempts(fault, table):
         times = seen.pop(address(fault, client), 0)
         if wanted is PENDING:
             check(times >= 1, f"{fault}: {client}: {times} attempts")
+        elif isinstance(wanted.attempts, tuple):
+            check(times in wanted.attempts, f"{fault}: {client}: {times} attempts")
         else:
             check_equal(times, wanted.attempts, f"{fault}: {client}: attempts")
         expect(fault, times, event={"cgroup_id": place.cgroup_id(VICTIM), "side": "client"})
@@ -271,9 +275,10 @@ def unknown_name():
 
 @part
 def accepted_and_silent():
-    """Who has no timeout waits: it has connected, so all is well. The last part, since psycopg waits for 130 s only."""
+    """Who has no timeout waits: it has connected, so all is well. That the model server closes after five seconds without a word
+    is not heard either. The last part, since psycopg waits for 130 s only."""
     before = real.redis_connections()
-    check_fault("silent", SILENT, 6)
+    check_fault("silent", SILENT, 20)
     check_attempts("silent", SILENT)
     check_redis(before, 2)
     count_those_that_tried_again()
