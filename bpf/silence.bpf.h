@@ -160,7 +160,7 @@ static always bool half_open(const struct flow *f, const struct packet *p, struc
 /*
  * A server to which nothing has been said closes after some seconds (llama-server after 5, nginx after 60). That would be an
  * answer, and the client would not hang: the FIN is lost as long as the client has not closed. Whether it has is told
- * by the state of the socket that is here.
+ * by the state of the socket that is here; a server does not know, since the client's FIN is behind what was lost.
  */
 static always bool gives_up_waiting(struct __sk_buff *skb, const struct packet *p, const struct chaos_sock *s,
 				    const struct chaos_verdict *v, bool leaves)

@@ -131,8 +131,11 @@ Test(silence, closing)
 	live_ends(&live);
 }
 
-/* A server that waits in vain closes; its client hears of that when the fault has ended, or has closed itself. */
-static void expect_no_end(const char *source, const void *text, size_t size)
+/*
+ * A server that waits in vain closes; its client hears of that when the fault has ended, or has closed itself. At the server
+ * nobody knows of the latter: the client's FIN is behind what was lost.
+ */
+static void expect_no_end(const char *source, bool at_client, const void *text, size_t size)
 {
 	struct live live;
 	struct ends e;
@@ -143,7 +146,8 @@ static void expect_no_end(const char *source, const void *text, size_t size)
 	shutdown(e.server, SHUT_WR);
 	expect_heard(e.client, SOON, -EAGAIN);
 	shutdown(e.client, SHUT_WR);
-	expect_heard(e.client, 10000, 0);
+	if (at_client)
+		expect_heard(e.client, 10000, 0);
 	part_company(&e);
 	e = meet(AF_INET);
 	say(e.client, text, size);
@@ -158,8 +162,8 @@ static void expect_no_end(const char *source, const void *text, size_t size)
 
 Test(silence, a_server_that_gives_up)
 {
-	expect_no_end(RULE("everything: true", "accept-silence: true", ""), "hello", 5);
-	expect_no_end(RULE("everything: true, side: server", "accept-silence: true", ""), "hello", 5);
+	expect_no_end(RULE("everything: true", "accept-silence: true", ""), true, "hello", 5);
+	expect_no_end(RULE("everything: true, side: server", "accept-silence: true", ""), false, "hello", 5);
 }
 
 /* max-hits counts connections; the last of them is as silent as the others, and the rule skips what comes after. */
@@ -364,6 +368,6 @@ Test(silence, an_older_connection_counts_from_the_load)
 
 Test(silence, a_server_that_gives_up_a_handshake)
 {
-	expect_no_end(RULE("everything: true", "tls-stall: true", ""), HELLO, sizeof(HELLO) - 1);
-	expect_no_end(RULE("everything: true, side: server", "tls-stall: true", ""), HELLO, sizeof(HELLO) - 1);
+	expect_no_end(RULE("everything: true", "tls-stall: true", ""), true, HELLO, sizeof(HELLO) - 1);
+	expect_no_end(RULE("everything: true, side: server", "tls-stall: true", ""), false, HELLO, sizeof(HELLO) - 1);
 }

@@ -615,6 +615,16 @@ int engine_arm(int control_fd, uint32_t generation)
 	return bpf_map_update_elem(control_fd, &zero, &control, BPF_ANY) ? -errno : 0;
 }
 
+int engine_disarm(int control_fd, uint32_t generation)
+{
+	struct chaos_control control;
+	uint32_t zero = 0;
+
+	if (bpf_map_lookup_elem(control_fd, &zero, &control))
+		return -errno;
+	return control.generation == generation ? engine_arm(control_fd, 0) : 0;
+}
+
 int engine_meet_comm(struct engine *engine, const struct tables *tables, const char *comm)
 {
 	struct process process = { 0 };

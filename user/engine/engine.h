@@ -75,6 +75,9 @@ int engine_unloaded(const struct engine *engine, struct chaos_vector *rules);
 /* One write: from here on this load is the one. generation 0: none is. */
 int engine_arm(int control_fd, uint32_t generation);
 
+/* Ends this load's faults. Nothing happens when another one has taken its place. */
+int engine_disarm(int control_fd, uint32_t generation);
+
 /* A process name that was met in /proc: patterns are matched for it as the kernel would. */
 int engine_meet_comm(struct engine *engine, const struct tables *tables, const char *comm);
 

@@ -83,7 +83,7 @@ int load_end(struct load *load, struct error *err)
 	int lock, ret = 0;
 
 	eventlog_move(&load->log);
-	engine_arm(load->engine.control_fd, 0);
+	engine_disarm(load->engine.control_fd, load->record.generation);
 	lock = lock_take(10000, err);
 	if (store_read_record(&record, &ignored) == 0 && record.generation == load->record.generation) {
 		eventlog_move(&load->log);
