@@ -517,6 +517,7 @@ Test(decide, a_slot_that_is_filled_late_does_not_exceed_the_rate)
 {
 	const uint64_t window = 50 * MS;
 	struct asking a = { 0 };
+	uint64_t begun;
 	struct loaded l;
 	struct log log;
 
@@ -525,7 +526,10 @@ Test(decide, a_slot_that_is_filled_late_does_not_exceed_the_rate)
 	open_load(&l);
 	ask(l.test->progs.test_take, &a, 1);
 	usleep(49000);
-	for (uint64_t until = boot_now() + 2 * window; boot_now() < until;)
+	begun = boot_now();
+	/* For two windows at least, and on a machine that is too busy to ask often for as long as it takes. */
+	while (boot_now() < begun + 2 * window ||
+	       (l.test->bss->answers[CHAOS_SKIP_COUNT] <= 200 && boot_now() < begun + 10 * SECOND))
 		ask(l.test->progs.test_take, &a, 50);
 	log = read_taken(&l);
 	cr_expect_leq(most_in_a_window(&log, window), 128, "%zu", most_in_a_window(&log, window));
