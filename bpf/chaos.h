@@ -149,6 +149,7 @@ enum chaos_skip {
 	CHAOS_SKIP_DEVICE,   /* the packet left by a device that cannot do this fault (yet) */
 	CHAOS_SKIP_ENCRYPTED, /* what the fault has to count cannot be seen: TLS, HTTP/2 */
 	CHAOS_SKIP_ASSIST, /* the calling thread could not be stopped to be given another result */
+	CHAOS_SKIP_UNREAD, /* the rule asks for HTTP requests, and this connection's cannot be told apart */
 	CHAOS_SKIP_COUNT,
 };
 
@@ -595,6 +596,8 @@ struct chaos_owner {
 	char comm[CHAOS_COMM_LEN];
 };
 
+#define CHAOS_HTTP_GOVERNS 0xffff /* this is what was decided for a request, not for the connection */
+
 /* What was decided for one connection. Belongs to a configuration: anything older is decided anew. */
 struct chaos_verdict {
 	__u32 generation;	  /* configuration that decided; 0: undecided */
@@ -614,7 +617,7 @@ struct chaos_verdict {
 	__u64 last_packet_ns;	  /* half-open: 0: none seen yet */
 	__u8 upgrade;		  /* payload packets in which a TLS handshake may still begin, after one that asked for it */
 	__u8 cut;		  /* break-after, see bpf/break.bpf.h: what is known of chaos_sock.cut_from and cut_at */
-	__u8 pad[2];
+	__u16 http;		  /* 0, or first rule before `rule` that is about requests + 1, or CHAOS_HTTP_GOVERNS */
 };
 
 /* What is kept with every socket (sk_storage). An accepted socket begins as a copy of its listener's. */
@@ -663,7 +666,29 @@ struct chaos_sock {
 
 	__u32 arrived;		   /* numbers packets for the dice of damage on arrival: `packet` stands still while they wait */
 	__u8 length_alone;	   /* DNS over TCP: a message's length came in a segment of its own: 1 leaving, 2 arriving */
-	__u8 pad[3];
+	__u8 begins;		   /* enum chaos_begins, for the payload that is leaving */
+	__u8 pad[2];
+};
+
+/* Does a request begin here? Where requests are read (bpf/http.bpf.c), that is when all is known that rules ask for. */
+enum chaos_begins {
+	CHAOS_BEGINS_UNREAD, /* they are not: the first payload after an answer begins one */
+	CHAOS_BEGINS_NOT,
+	CHAOS_BEGINS_HERE, /* until that is taken note of: a packet may be lost, and sent again */
+};
+
+/* What is kept with a socket whose requests are read. */
+struct chaos_http {
+	struct chaos_http_reader reader;
+	struct chaos_verdict plain;   /* what holds for the connection while a rule for a request governs */
+	struct chaos_verdict request; /* what was chosen for the present request */
+	__u32 next_seq;	   /* of the byte that the reader waits for */
+	__u32 asked_ack;   /* acknowledgement that the first segment of the present request carried */
+	__u32 at, left;	   /* the rest of the segment that is being read */
+	__u8 synced;	   /* next_seq is valid */
+	__u8 given_up;	   /* what this connection carries cannot be read */
+	__u8 pad[6];
+	__u8 piece[8];
 };
 
 /* What the payload of a connection looks like: decides what begins a request. */
@@ -821,6 +846,8 @@ struct chaos_knobs {
 	__u32 assisted;			    /* the set of rules that the assist serves */
 	__u32 caller_comm;		    /* 1: some rule for calls names a process */
 	__u32 http;			    /* 1: some rule is about requests of HTTP, */
+	__u32 requests;			    /* the set of those rules, */
+	__u32 http_sets;		    /* first of the sets that programs fill in for requests, */
 	__u32 http_words;		    /* and so many words of their patterns are in use */
 	__u32 http_wants;		    /* set of enum http_wants: what of a body is asked for */
 	__u32 never;			    /* 0: what depends on it is in the program and never run, see own_stack() */
@@ -842,6 +869,7 @@ _Static_assert(sizeof(struct chaos_verdict) == 80, "chaos_verdict");
 _Static_assert(CHAOS_NETWORK_FAULT_COUNT <= 16, "chaos_verdict.decided");
 _Static_assert(sizeof(struct chaos_sock) == 224, "chaos_sock");
 _Static_assert(sizeof(struct chaos_http_reader) == 296, "chaos_http_reader");
+_Static_assert(sizeof(struct chaos_http) == 488, "chaos_http");
 _Static_assert(sizeof(struct chaos_flow_key) == 32, "chaos_flow_key");
 _Static_assert(sizeof(struct chaos_name_key) == 260, "chaos_name_key");
 _Static_assert(sizeof(struct chaos_learned_key) == 20, "chaos_learned_key");

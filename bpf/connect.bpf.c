@@ -155,6 +155,8 @@ static always int call(struct bpf_sock_addr *ctx, struct flow *f, bool ipv6, enu
 		return PASS;
 	}
 	choose_verdict(f, &s->owner, v);
+	if (knobs.http)
+		add_requests(f, &s->owner, v);
 	if (v->rule == CHAOS_NO_RULE)
 		return PASS;
 	decide_refuse(f, s, v, &error);

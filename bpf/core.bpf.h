@@ -69,6 +69,8 @@ MAP(BPF_MAP_TYPE_ARRAY, chaos_name_sets, __u32, __u32, CHAOS_MAX_NAMES);  /* by 
 MAP(BPF_MAP_TYPE_HASH, chaos_resolved, __u8[16], __u32, CHAOS_MAX_NAMES); /* addresses of names, at load */
 MAP(BPF_MAP_TYPE_LRU_HASH, chaos_learned, struct chaos_learned_key, struct chaos_learned, 32768);
 
+MAP(BPF_MAP_TYPE_ARRAY, chaos_http_table, __u32, struct chaos_http_table, 1);
+
 MAP(BPF_MAP_TYPE_HASH, chaos_devices, struct chaos_device_key, struct chaos_device, 16384);
 MAP(BPF_MAP_TYPE_HASH, chaos_netns, __u64, __u32, 4096); /* prepared, or reported */
 MAP(BPF_MAP_TYPE_LRU_HASH, chaos_flows, struct chaos_flow_key, struct chaos_verdict, 16384);
@@ -151,6 +153,7 @@ struct flow {
 	__u16 name;    /* of the server, or CHAOS_NAME_OPEN */
 	__u8 resolver; /* a question of somebody else, sent by the machine's resolver */
 	__u8 pad;
+	__u32 allowed; /* set of the rules for a request + 1, when it is about one; 0: it is about the connection */
 };
 
 static always bool is_ssh(const struct flow *f)
@@ -341,7 +344,7 @@ static always bool look_up(struct matcher *m, struct flow *f, struct chaos_owner
 
 	if (kind >= CHAOS_KIND_COUNT)
 		return false;
-	m->kind = set_of(NULL, knobs.kind[kind]);
+	m->kind = set_of(NULL, knobs.http && f->allowed ? f->allowed - 1 : knobs.kind[kind]);
 	m->by[CHAOS_DIM_COMM] = comm_rules(owner);
 	m->by[CHAOS_DIM_PID] = set_of(bpf_map_lookup_elem(&chaos_pids, &owner->pid), knobs.wildcard[CHAOS_DIM_PID]);
 	m->by[CHAOS_DIM_CGROUP] =
@@ -443,7 +446,9 @@ static __noinline __attribute__((unused)) int choose_verdict(struct flow *f, str
 	if (choice.rule != CHAOS_NO_RULE && is_ssh(f) && spares(f, choice.rule))
 		choice.rule = CHAOS_NO_RULE;
 	if (v->generation != knobs.generation || v->rule != choice.rule) {
-		v->connection = choice.rule == CHAOS_NO_RULE || f->any_peer ? 0 : number_connection(choice.rule);
+		v->connection = choice.rule == CHAOS_NO_RULE || f->any_peer || (knobs.http && f->allowed)
+					? 0
+					: number_connection(choice.rule);
 		v->rule = choice.rule;
 		v->decided = 0;
 		v->inject = 0;
@@ -459,6 +464,7 @@ static __noinline __attribute__((unused)) int choose_verdict(struct flow *f, str
 		v->loss_packets = 0;
 		v->loss_ill = 0;
 	}
+	v->http = 0;
 	v->valid_until_ns = choice.valid_until_ns;
 	v->epoch = new_epoch;
 	v->generation = knobs.generation;
@@ -473,6 +479,60 @@ static always bool verdict_holds(const struct chaos_verdict *v)
 	if (v->valid_until_ns == ~0ULL)
 		return true;
 	return v->epoch == epoch && now_ns() < v->valid_until_ns;
+}
+
+/*
+ * Does a verdict for a request that is out of date still hold, since its rule is in force? A function of its own: what it needs
+ * of the stack would not fit into choose_verdict().
+ */
+static __noinline __attribute__((unused)) bool still_governs(struct chaos_verdict *v)
+{
+	const struct chaos_interval *interval;
+	struct chaos_finished *finished;
+	__u32 zero = 0, new_epoch = epoch;
+	__u64 word = v->rule / 64;
+
+	if (v->http != CHAOS_HTTP_GOVERNS || v->generation != knobs.generation)
+		return false;
+	interval = interval_at(now_ns());
+	finished = bpf_map_lookup_elem(&chaos_finished, &zero);
+	if (!interval || !finished || word >= CHAOS_WORDS)
+		return false;
+	asm volatile("" : "+r"(word)); /* see finish_rule() */
+	word &= CHAOS_WORDS - 1;
+	if (!((interval->active.word[word] & ~finished->rules.word[word]) >> v->rule % 64 & 1))
+		return false;
+	v->valid_until_ns = interval->until_ns;
+	v->epoch = new_epoch;
+	return true;
+}
+
+/*
+ * To a verdict for a connection: which is the first rule that is about requests, if it comes before the connection's own? Such
+ * rules are not of the sets of kinds.
+ */
+static __noinline __attribute__((unused)) int add_requests(struct flow *f, struct chaos_owner *owner,
+							   struct chaos_verdict *v)
+{
+	struct choice choice = {};
+
+	f->allowed = knobs.requests + 1;
+	choose(f, owner, &choice);
+	f->allowed = 0;
+	v->http = choice.rule < v->rule ? choice.rule + 1 : 0;
+	if (choice.valid_until_ns < v->valid_until_ns)
+		v->valid_until_ns = choice.valid_until_ns;
+	return 0;
+}
+
+/* Chooses again where it has to be. */
+static always void refresh_verdict(struct flow *f, struct chaos_owner *owner, struct chaos_verdict *v)
+{
+	if (verdict_holds(v) || (knobs.http && still_governs(v)))
+		return;
+	choose_verdict(f, owner, v);
+	if (knobs.http)
+		add_requests(f, owner, v);
 }
 
 /* A value that may be under way to another: what it is at present. */
@@ -644,7 +704,9 @@ static always __u64 unit_throw(const struct chaos_rule *r, const struct chaos_ve
 {
 	__u64 unit = 0;
 
-	if (r->per == CHAOS_PER_REQUEST)
+	if (knobs.http && v->http == CHAOS_HTTP_GOVERNS)
+		unit = 0; /* `connection` numbers the requests that the rule names */
+	else if (r->per == CHAOS_PER_REQUEST)
 		unit = v->request + 1ULL;
 	else if (r->per == CHAOS_PER_PACKET)
 		unit = packet + 1ULL;

@@ -253,8 +253,7 @@ static always const struct chaos_rule *rule_arriving(struct chaos_sock *s, const
 	flow_of_packet(f, p, false);
 	if (s->listener)
 		leave_listener(s, f);
-	if (!verdict_holds(v))
-		choose_verdict(f, &s->owner, v);
+	refresh_verdict(f, &s->owner, v);
 	return v->rule == CHAOS_NO_RULE ? NULL : rule_of(v->rule);
 }
 

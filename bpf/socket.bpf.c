@@ -16,10 +16,10 @@
  *	delay                              leaving: the first packet of a request is stamped, fq holds it, and the rest of
  *	                                   the request queues behind it
  */
+#include "bpf/connection.bpf.h"
 #include "bpf/damage.bpf.h"
 #include "bpf/loss.bpf.h"
 #include "bpf/break.bpf.h"
-#include "bpf/name.bpf.h"
 #include "bpf/pace.bpf.h"
 #include "bpf/request.bpf.h"
 #include "bpf/reset.bpf.h"
@@ -77,6 +77,14 @@ static always bool drops(struct packet_context *c, struct chaos_sock *s, struct 
 
 /* ---- requests: delay, and what is decided `per: request` -------------------------------------------------------- */
 
+static always void open_burst(struct chaos_sock *s, const struct packet *p)
+{
+	s->burst_open = 1;
+	s->burst_held = 0;
+	s->burst_seq = p->seq;
+	s->answers_seen = s->answers;
+}
+
 /*
  * Does this packet begin a request? It does when none is open: the last one was answered, by payload that acknowledges
  * at least its first byte (TLS tickets that arrive meanwhile answer nothing), and these bytes were never sent before.
@@ -94,10 +102,19 @@ static always bool begins_request(struct __sk_buff *skb, struct chaos_sock *s, c
 		s->burst_open = 0;
 	if (again || s->burst_open || is_upkeep(skb, s->stream, &s->after_ccs, p))
 		return false;
-	s->burst_open = 1;
-	s->burst_held = 0;
-	s->burst_seq = p->seq;
-	s->answers_seen = s->answers;
+	open_burst(s, p);
+	return true;
+}
+
+/* The same where requests are read: chaos_request, which saw the packet before, has said so. */
+static always bool begins(struct __sk_buff *skb, struct chaos_sock *s, const struct packet *p)
+{
+	if (!knobs.http || s->begins == CHAOS_BEGINS_UNREAD)
+		return begins_request(skb, s, p);
+	if (s->begins == CHAOS_BEGINS_NOT)
+		return false;
+	s->begins = CHAOS_BEGINS_NOT;
+	open_burst(s, p);
 	return true;
 }
 
@@ -142,7 +159,8 @@ static always void begin_request(struct __sk_buff *skb, struct packet_context *c
 {
 	__u64 delay, until, unit = unit_throw(r, v, c->packet);
 
-	v->request++;
+	if (!knobs.http || v->http != CHAOS_HTTP_GOVERNS)
+		v->request++; /* else it has its number already */
 	v->answer_delay_ns = 0;
 	if (does(r, CHAOS_DROP) && r->flags & CHAOS_RULE_DROP_ALL && r->per == CHAOS_PER_REQUEST &&
 	    decide(v->rule, r, stats, CHAOS_DROP, unit, true)) {
@@ -322,7 +340,7 @@ static always int tcp_leaving(struct __sk_buff *skb, struct packet_context *c, s
 		return DROP;
 	if (c->p.payload) {
 		learn_stream(skb, &s->stream, &c->p);
-		new_request = begins_request(skb, s, &c->p);
+		new_request = begins(skb, s, &c->p);
 	}
 	if (does(r, CHAOS_RESET) && reset_leaving(skb, c, s, v, r, stats, new_request))
 		return PASS;
@@ -411,17 +429,7 @@ static always int connection_packet(struct __sk_buff *skb, struct bpf_sock *sk, 
 	struct chaos_rule *r;
 	int answer = PASS;
 
-	if (s->side == CHAOS_SIDE_UNKNOWN)
-		s->side = CHAOS_SIDE_CLIENT;
-	c->f.side = s->side;
-	flow_of_sock(&c->f, sk);
-	if (s->listener)
-		leave_listener(s, &c->f);
-	if (knobs.names && leaves && is_unsettled(known_name(s)) && s->side == CHAOS_SIDE_CLIENT)
-		settle_name(skb);
-	c->f.name = known_name(s);
-	if (!verdict_holds(v))
-		choose_verdict(&c->f, &s->owner, v);
+	know_connection(skb, sk, s, &c->f, leaves);
 	if (v->rule == CHAOS_NO_RULE)
 		return PASS;
 	stats = stats_of(v->rule);
@@ -495,12 +503,8 @@ static always int packet(struct __sk_buff *skb, bool leaves)
 
 	if (!armed())
 		return PASS;
-	sk = skb->sk;
+	sk = socket_of(skb);
 	if (!sk)
-		return PASS;
-	sk = bpf_sk_fullsock(sk);
-	/* The kernel's own sockets, which answer for closed ports and TIME_WAIT, are raw. */
-	if (!sk || (sk->type != SOCK_STREAM && sk->type != SOCK_DGRAM))
 		return PASS;
 	s = sock_state(sk);
 	if (!s)
@@ -509,8 +513,8 @@ static always int packet(struct __sk_buff *skb, bool leaves)
 		skb->tstamp = 0; /* the time that it waited for would be read as that of its arrival */
 	if (knobs.names && !leaves && (sk->protocol == IPPROTO_UDP || sk->dst_port == bpf_htons(DNS_PORT)))
 		hear_answer(skb);
-	if (s->verdict.generation == knobs.generation && s->verdict.valid_until_ns == ~0ULL && !s->listener)
-		return PASS; /* nearly all packets of nearly all connections */
+	if (is_of_no_concern(s))
+		return PASS;
 	if (sk->protocol != IPPROTO_TCP && sk->protocol != IPPROTO_UDP)
 		return PASS;
 	if (!s->known)

@@ -22,7 +22,7 @@ TABLE(distribution_names, CHAOS_DISTRIBUTION_COUNT, "uniform", "normal", "pareto
 TABLE(loss_names, CHAOS_LOSS_COUNT, "chance", "every", "burst");
 TABLE(side_names, CHAOS_SIDE_COUNT, "unknown", "client", "server");
 TABLE(skip_names, CHAOS_SKIP_COUNT, "percent", "max-hits", "max-rate", "observe", "ssh", "device", "encrypted",
-      "assist");
+      "assist", "unread");
 TABLE(operation_names, CHAOS_OPERATION_COUNT, "open", "create", "read", "write", "mmap", "memory", "connect", "send",
       "receive", "socket", "ioctl", "fork", "thread", "exec");
 TABLE(protocol_names, CHAOS_PROTOCOL_COUNT, "tcp", "udp");

@@ -21,6 +21,7 @@
 #include "chaos.skel.h"
 
 #define ACCEPT_ARGS_SINCE_6_10 2
+#define SETS_OF_CPU            3    /* BENCHES of bpf/name.bpf.h */
 #define SPARE_SETS             1024 /* combinations of rules that come with cgroups */
 #define SPARE_INTERVALS        16   /* the schedule is made anew right before arming, and may then have some more */
 
@@ -91,6 +92,7 @@ static void choose_programs(struct chaos *skel, const struct tables *t, const st
 	bpf_program__set_autoload(skel->progs.chaos_egress, packets);
 	bpf_program__set_autoload(skel->progs.chaos_ingress, packets);
 	bpf_program__set_autoload(skel->progs.chaos_query, t->knobs.faults & 1 << CHAOS_DNS);
+	bpf_program__set_autoload(skel->progs.chaos_request, t->knobs.http);
 	bpf_program__set_autoload(skel->progs.chaos_sendmsg4, has_udp(t));
 	bpf_program__set_autoload(skel->progs.chaos_sendmsg6, has_udp(t));
 	bpf_program__set_autoload(skel->progs.chaos_accept2, accept && args == ACCEPT_ARGS_SINCE_6_10);
@@ -146,6 +148,12 @@ static size_t claims_needed(const struct tables *t)
 	return count;
 }
 
+/* Those that there are and those that may come; behind them are those that programs fill in, see bpf/http.bpf.c. */
+static uint32_t sets_at_most(const struct tables *t)
+{
+	return t->sets_count + (t->follows || t->knobs.faults & FAULTS_BY_PROBE ? SPARE_SETS : 0);
+}
+
 static void size_maps(struct chaos *skel, const struct tables *t, const struct schedule *s)
 {
 	set_size(skel->maps.chaos_rules, t->rules_count);
@@ -155,7 +163,7 @@ static void size_maps(struct chaos *skel, const struct tables *t, const struct s
 	set_size(skel->maps.chaos_threads, t->rules_count);
 	set_size(skel->maps.chaos_schedule, s->count + SPARE_INTERVALS);
 	set_size(skel->maps.chaos_sets,
-		 t->sets_count + (t->follows || t->knobs.faults & FAULTS_BY_PROBE ? SPARE_SETS : 0));
+		 sets_at_most(t) + (t->knobs.http ? libbpf_num_possible_cpus() * SETS_OF_CPU : 0));
 	set_size(skel->maps.chaos_users, t->users_count);
 	set_size(skel->maps.chaos_comms, t->comms_count);
 	set_size(skel->maps.chaos_hosts, t->hosts_count);
@@ -289,6 +297,8 @@ static int fill_maps(struct chaos *skel, const struct tables *t, const struct sc
 		err = put(skel->maps.chaos_names, &t->names[i].key, &t->names[i].number);
 	for (size_t i = 0; i < t->resolved_count && !err; i++)
 		err = put(skel->maps.chaos_resolved, &t->resolved[i].key, &t->resolved[i].number);
+	if (!err && t->http)
+		err = put(skel->maps.chaos_http_table, &zero, t->http);
 	if (!err && t->patterns_count) {
 		err = put(skel->maps.chaos_patterns, &zero, &t->patterns);
 		err = err
@@ -335,6 +345,7 @@ int engine_open(const struct tables *tables, const struct schedule *schedule, co
 	engine->skel = skel;
 	engine->generation = generation;
 	knobs.generation = generation;
+	knobs.http_sets = sets_at_most(tables);
 	knobs.search_steps = search_steps(schedule->count + SPARE_INTERVALS);
 	knobs.set_retval = features->has[FEATURE_SET_RETVAL];
 	knobs.ifb_redirect = features->ifb_redirect;
@@ -382,24 +393,35 @@ static bool has_place_of_its_own(const struct bpf_program *prog)
 	return bpf_program__type(prog) == BPF_PROG_TYPE_SCHED_CLS || bpf_program__type(prog) == BPF_PROG_TYPE_KPROBE;
 }
 
+static int attach(struct engine *engine, const struct bpf_program *prog, int cgroup, struct error *err)
+{
+	struct bpf_link *link;
+
+	if (!bpf_program__autoload(prog))
+		return 0;
+	link = attach_program(prog, cgroup, err);
+	if (!link)
+		return -errno;
+	engine->programs[engine->links_count] = prog;
+	engine->links[engine->links_count++] = link;
+	return 0;
+}
+
 int engine_attach(struct engine *engine, const char *cgroup2_mount, struct error *err)
 {
-	int cgroup = open(cgroup2_mount, O_RDONLY | O_DIRECTORY | O_CLOEXEC), ret = 0;
+	/* Programs of one hook run in the order in which they came: requests are read before chaos_egress asks for them. */
+	const struct bpf_program *first = engine->skel->progs.chaos_request;
 	struct bpf_program *prog;
-	struct bpf_link *link;
+	int cgroup = open(cgroup2_mount, O_RDONLY | O_DIRECTORY | O_CLOEXEC), ret;
 
 	if (cgroup < 0)
 		return error_set(err, -errno, EXIT_FAILED, "cannot open %s: %s", cgroup2_mount, strerror(errno));
+	ret = attach(engine, first, cgroup, err);
 	bpf_object__for_each_program (prog, engine->skel->obj) {
-		if (!bpf_program__autoload(prog) || has_place_of_its_own(prog))
-			continue;
-		link = attach_program(prog, cgroup, err);
-		if (!link) {
-			ret = -errno;
+		if (ret)
 			break;
-		}
-		engine->programs[engine->links_count] = prog;
-		engine->links[engine->links_count++] = link;
+		if (prog != first && !has_place_of_its_own(prog))
+			ret = attach(engine, prog, cgroup, err);
 	}
 	close(cgroup);
 	return ret;

@@ -103,10 +103,6 @@ int rule_possible(const struct load *load, size_t index, struct error *err)
 	}
 	if (rule->fault.faults & CHAOS_CALLS)
 		return call_possible(load, rule, err);
-	if (rule->match.http.given)
-		return error_set(
-			err, -EOPNOTSUPP, EXIT_CANNOT,
-			"requests of HTTP are not told apart yet: a rule with 'http' can be checked, not loaded");
 	if (rule->fault.reset_inside && hooks_possible(load, "'inside' of reset", OPERATIONS_INSIDE, err))
 		return -EOPNOTSUPP;
 	if (rule_device_needs(rule) & (CHAOS_DEVICE_FQ | CHAOS_DEVICE_IFB) && !f->has[FEATURE_FQ]) {
@@ -374,6 +370,11 @@ static void add_notes(const struct load *load, size_t index, struct rule_plan *p
 			 "the server waits for the request meanwhile, and some close a connection on which nothing "
 			 "comes "
 			 "(uvicorn, node and llama-server after 5 s); 'direction: response' holds the answer instead");
+	if (m->http.given)
+		add_note(plan, "requests are read in clear text: connections that speak TLS or HTTP/2, or send a "
+			       "request before the last one has its answer, are left alone and counted");
+	if (m->http.model.text || m->http.body_contains.text)
+		add_note(plan, "of a request's body the first 16 KiB are read");
 	if (rule->fault.break_chunks)
 		add_note(plan, "chunks are counted in clear text: connections that speak TLS or HTTP/2 are skipped");
 	if (m->endpoint.names_count && rule->fault.faults & 1 << CHAOS_REFUSE)

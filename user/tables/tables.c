@@ -462,6 +462,8 @@ static int make_kinds(struct tables *t, const struct rules *rules)
 
 			if (rules->rules[i].fault.faults & CHAOS_CALLS || asks_names(&rules->rules[i]) != query)
 				continue;
+			if (m->http.given) /* see add_requests() in bpf/core.bpf.h */
+				continue;
 			if (query && (int)m->side == kind % CHAOS_SIDE_COUNT)
 				set_bit(&v, i);
 			if (!query && m->protocols & 1u << (kind / CHAOS_SIDE_COUNT) &&

@@ -160,6 +160,20 @@ static int add_rule(struct maker *m, size_t rule)
 	return err;
 }
 
+/* The rules that are for requests. */
+static int requests_set(struct tables *t, const struct rules *rules, struct error *err)
+{
+	struct chaos_vector requests = { 0 };
+
+	for (size_t i = 0; i < rules->count; i++) {
+		if (rules->rules[i].match.http.given)
+			set_bit(&requests, i);
+	}
+	return tables_set_number(t, &requests, &t->knobs.requests)
+		       ? error_set(err, -ENOMEM, EXIT_FAILED, "out of memory")
+		       : 0;
+}
+
 int tables_make_http(struct tables *t, const struct rules *rules, struct error *err)
 {
 	struct maker m = { .rules = rules, .err = err };
@@ -184,5 +198,5 @@ int tables_make_http(struct tables *t, const struct rules *rules, struct error *
 			ret = add_rule(&m, i);
 	}
 	t->knobs.http_words = (m.used + 63) / 64;
-	return ret;
+	return ret ?: requests_set(t, rules, err);
 }

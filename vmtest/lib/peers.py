@@ -4,6 +4,7 @@ An outcome is the name of an errno (ECONNREFUSED), "timeout" (our own patience i
 "eof" (closed before the answer was whole), or None when all went well.
 """
 import errno
+import http.client
 import os
 import socket
 import struct
@@ -318,6 +319,28 @@ class Client:
                 got += len(data)
         except (OSError, serve.Gone) as problem:
             return {"error": outcome(problem), "bytes": got, "ms": ms_since(start)}
+
+    def exchange(self, number, pieces, method="GET", timeout=20):
+        """One request in so many segments, and its answer as Python's own parser takes it:
+        {"error", "status", "headers", "body", "closes", "ms"}."""
+        sock = self.open_sockets[number]
+        sock.settimeout(timeout)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        start = time.monotonic()
+        try:
+            for i, piece in enumerate(pieces):
+                if i:
+                    time.sleep(0.02)
+                sock.sendall(piece.encode())
+            answer = http.client.HTTPResponse(sock, method=method)
+            answer.begin()
+            body = answer.read().decode("latin-1")
+            return {"error": None, "status": answer.status, "headers": {k.lower(): v for k, v in answer.getheaders()},
+                    "body": body, "closes": answer.will_close, "ms": ms_since(start)}
+        except http.client.HTTPException as error:
+            return {"error": type(error).__name__, "ms": ms_since(start)}
+        except OSError as error:
+            return {"error": outcome(error), "ms": ms_since(start)}
 
     def listen_to(self, number, path, end="[DONE]", mark="data: ", timeout=60):
         """Asks for a stream: when each mark came, in ms after the request was sent, until `end` is read: {"error", "times"}."""

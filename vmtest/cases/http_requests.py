@@ -1,0 +1,170 @@
+#!/usr/bin/python3
+# timeout: 300
+"""Rules about requests of HTTP: of a kept-alive connection those are hit that they name, and no others."""
+import json
+import random
+
+import chaos
+from case import check, check_counters, check_equal, check_took, expect, main, part
+from scene import PLACES, VICTIM, Scene
+
+HOSTS = [host for _, family, host, _ in PLACES if family != "mapped"]
+MIXED, SPLIT, GONE, OTHER, TLS, HALF = range(7900, 7906)
+DELAY = 150
+
+scene = None
+
+
+def setup():
+    global scene
+    scene = Scene()
+    for port in (MIXED, SPLIT, GONE, HALF):
+        scene.listen(port)
+    scene.listen(OTHER, "echo")
+    scene.listen(TLS, "tls")
+
+
+def rules():
+    def rule(name, port, http, fault, **more):
+        return chaos.rule(name, {"cgroup": VICTIM, "ports": [port], "http": http}, fault, **more)
+
+    slow = {"delay": f"{DELAY}ms"}
+    return [rule("path", MIXED, {"path": "/bytes/1*", "method": "GET"}, slow),
+            rule("model", MIXED, {"model": "qwen-*", "header": {"x-chaos": "1"}}, slow),
+            rule("text", MIXED, {"body_contains": "needle"}, slow),
+            chaos.rule("rest", {"cgroup": VICTIM, "ports": [MIXED]}, slow, per="request", max_hits=3),
+            rule("split", SPLIT, {"path": "/bytes/7", "header": {"x-chaos": "yes"}}, slow),
+            rule("silent", GONE, {"path": "/bytes/1"}, {"drop": True}),
+            rule("reset", GONE, {"path": "/bytes/2"}, {"reset": True}),
+            rule("cut", GONE, {"path": "/bytes/50000"}, {"break_after": {"bytes": "1000", "how": "close"}}),
+            rule("other", OTHER, {"path": "/"}, slow),
+            rule("tls", TLS, {"path": "/"}, slow),
+            chaos.rule("half", {"cgroup": VICTIM, "ports": [HALF], "direction": "request", "http": {"path": "/bytes/3"}},
+                       {"reset": True}, percent=50, seed=7)]
+
+
+def get(path, *headers):
+    return f"GET {path} HTTP/1.1\r\nHost: a\r\nUser-Agent: {VICTIM}\r\n" + "".join(f"{h}\r\n" for h in headers) + "\r\n"
+
+
+def post(body, *headers, chunked=False):
+    head = "POST /echo HTTP/1.1\r\nHost: a\r\n" + "".join(f"{h}\r\n" for h in headers)
+    if not chunked:
+        return head + f"Content-Length: {len(body)}\r\n\r\n" + body
+    return head + "Transfer-Encoding: chunked\r\n\r\n" + f"{len(body):x}\r\n{body}\r\n0\r\n\r\n"
+
+
+def chat(model):
+    bait = '"model": "qwen-7b", GET /bytes/1 HTTP/1.1\r\n'
+    return json.dumps({"messages": [{"content": bait + "x" * random.randrange(4000), "model": "qwen-7b"}], "model": model})
+
+
+# what is sent, and the rule that it is for
+KINDS = [
+    (lambda: get("/bytes/1000"), "path"),
+    (lambda: get("/bytes/1?x=y"), "path"),
+    (lambda: get("/bytes/20?/bytes/1"), None),
+    (lambda: get("/bytes/200000"), None),
+    (lambda: post(chat("qwen-7b"), "X-Chaos: 1"), "model"),
+    (lambda: post(chat("qwen-7b")), None),
+    (lambda: post(chat("gpt-4o"), "X-Chaos: 1"), None),
+    (lambda: post("hay" * random.randrange(3000) + "needle"), "text"),
+    (lambda: post("hay" * 20000 + "needle"), None),  # too far
+]
+
+
+def in_pieces(text, count):
+    """So many segments, cut anywhere."""
+    cuts = sorted(random.sample(range(1, len(text)), count - 1))
+    return [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)])]
+
+
+@part
+def those_and_no_others():
+    """Those that no rule about requests names are for the rule behind; it has three, and after that there is none."""
+    rest = 3
+    for host in HOSTS:
+        number = scene.victim.open(host, MIXED)["id"]
+        for i in range(27):
+            make, due = KINDS[i % len(KINDS)] if i < len(KINDS) else random.choice(KINDS)
+            met = scene.victim.exchange(number, in_pieces(make(), random.choice([1, 1, 2, 4])))
+            if not check_equal((met["error"], met.get("status")), (None, 200), f"{host}: request {i} for {due}"):
+                return
+            if due is None and rest:
+                rest, due = rest - 1, "rest"
+            if due:
+                check_took(met["ms"], DELAY, f"{host}: request {i} for {due}")
+                expect(due, 1, event={"fault": "delay", "comm": "victim", "side": "client"})
+        met = scene.neighbour.exchange(scene.neighbour.open(host, MIXED)["id"], [get("/bytes/1")])
+        check_equal(met["error"], None, f"{host}: the neighbour")
+    check_counters()
+
+
+@part
+def cut_at_each_place():
+    text = get("/bytes/7", "X-Chaos:  yes ")
+    host = HOSTS[0]
+    number = scene.victim.open(host, SPLIT)["id"]
+    for at in range(1, len(text), 5):
+        met = scene.victim.exchange(number, [text[:at], text[at:]])
+        check_equal((met["error"], met.get("body")), (None, "0123456"), f"cut at {at}")
+        check_took(met["ms"], DELAY, f"cut at {at}")
+        expect("split", 1)
+        met = scene.victim.exchange(number, [text[:at].replace("7", "8"), text[at:].replace("7", "8")])
+        check_equal(met["error"], None, f"another one, cut at {at}")
+
+
+@part
+def other_faults():
+    for host in HOSTS:
+        for path, rule, error in (("/bytes/1", "silent", "timeout"), ("/bytes/2", "reset", "ECONNRESET"),
+                                  ("/bytes/50000", "cut", "IncompleteRead")):
+            number = scene.victim.open(host, GONE)["id"]
+            for _ in range(3):
+                check_equal(scene.victim.exchange(number, [get("/bytes/5")])["error"], None, f"{host}: before {rule}")
+            met = scene.victim.exchange(number, [get(path)], timeout=1.5 if rule == "silent" else 20)
+            check_equal(met["error"], error, f"{host}: {rule}")
+            scene.victim.close(number)
+            expect(rule, 1)
+
+
+@part
+def a_share_of_them():
+    """The dice are thrown for each request that the rule names, on whatever connection, and for no other."""
+    host, number, hits = HOSTS[0], None, 0
+    for i in range(40):
+        if number is None:
+            number = scene.victim.open(host, HALF)["id"]
+        check_equal(scene.victim.exchange(number, [get("/bytes/4")])["error"], None, f"another one, {i}")
+        error = scene.victim.exchange(number, in_pieces(get("/bytes/3"), 2))["error"]
+        if error:
+            check_equal(error, "ECONNRESET", f"request {i}")
+            scene.victim.close(number)
+            number, hits = None, hits + 1
+        number_of_neighbour = scene.neighbour.open(host, HALF)["id"]
+        check_equal(scene.neighbour.exchange(number_of_neighbour, [get("/bytes/3")])["error"], None, f"the neighbour, {i}")
+        scene.neighbour.close(number_of_neighbour)
+    check(5 <= hits <= 35, f"{hits} of 40 requests were hit, half of them were to be")
+    expect("half", hits, {"percent": 40 - hits})
+
+
+@part
+def what_cannot_be_read():
+    """Left alone, and counted once for each connection."""
+    host = HOSTS[0]
+    number = scene.victim.open(host, OTHER)["id"]
+    for _ in range(3):
+        check_equal(scene.victim.ping(number, "*1\r\n$4\r\nPING\r\n")["error"], None, "not HTTP")
+    expect("other", 0, {"unread": 1})
+    number = scene.victim.open(host, SPLIT)["id"]
+    alone = scene.victim.drain(number, get("/bytes/9"), 1)["bytes"]
+    for _ in range(2):
+        met = scene.victim.drain(number, get("/bytes/7", "x-chaos: yes") * 3, 1)
+        check_equal((met["error"], met["bytes"]), ("timeout", 3 * alone - 6), "three at once")
+    expect("split", 0, {"unread": 1})
+    met = scene.victim.get(host, TLS, tls="1.3")
+    check_equal(met["error"], None, "TLS")
+    expect("tls", 0, {"encrypted": 1})
+
+
+main(setup, lambda: scene and scene.close(), rules)
