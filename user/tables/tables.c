@@ -640,6 +640,18 @@ static bool damages_datagrams(const struct rule *rule)
 	return rule->fault.faults & CHAOS_DAMAGE && rule->match.protocols & 1 << CHAOS_UDP && touches(rule, false);
 }
 
+/*
+ * A reset of single requests is decided where they leave. The answers of those that the dice let by would be decided again: with
+ * `percent: 50` three in four would be hit.
+ */
+static unsigned int directions(const struct rule *rule)
+{
+	const bool of_requests = rule->per == CHAOS_PER_REQUEST && rule->fault.faults == 1 << CHAOS_RESET &&
+				 rule->match.side == CHAOS_SIDE_CLIENT;
+
+	return of_requests && rule->match.directions == CHAOS_BOTH ? CHAOS_REQUEST : rule->match.directions;
+}
+
 static void make_rule(struct chaos_rule *to, struct chaos_budget *budget, const struct rule *from, bool observe)
 {
 	to->faults = from->fault.faults;
@@ -683,7 +695,7 @@ static void make_rule(struct chaos_rule *to, struct chaos_budget *budget, const 
 	to->break_ns = from->fault.break_ns;
 	to->break_how = from->fault.break_how;
 	to->distribution = from->fault.distribution;
-	to->directions = from->match.directions;
+	to->directions = directions(from);
 	to->waits_for = first_needs(from);
 	budget->max_hits = to->max_hits;
 	budget->window_ns = to->rate_window_ns;

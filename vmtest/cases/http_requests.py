@@ -39,8 +39,7 @@ def rules():
             rule("cut", GONE, {"path": "/bytes/50000"}, {"break_after": {"bytes": "1000", "how": "close"}}),
             rule("other", OTHER, {"path": "/"}, slow),
             rule("tls", TLS, {"path": "/"}, slow),
-            chaos.rule("half", {"cgroup": VICTIM, "ports": [HALF], "direction": "request", "http": {"path": "/bytes/3"}},
-                       {"reset": True}, percent=50, seed=7)]
+            rule("half", HALF, {"path": "/bytes/3"}, {"reset": True}, percent=50, seed=7)]
 
 
 def get(path, *headers):
