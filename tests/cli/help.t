@@ -43,14 +43,16 @@ Each command has its own, in two spellings:
   Usage: chaosbpf stop
 
   Ends every fault at once, then removes everything chaosbpf has put into the
-  kernel. Needs no file, waits for nothing, and may always be called.
+  kernel. Needs no file, waits for nothing, and may always be called. An
+  experiment that is under way ends, too.
 
     --json         for programs
   $ chaosbpf help stop
   Usage: chaosbpf stop
 
   Ends every fault at once, then removes everything chaosbpf has put into the
-  kernel. Needs no file, waits for nothing, and may always be called.
+  kernel. Needs no file, waits for nothing, and may always be called. An
+  experiment that is under way ends, too.
 
     --json         for programs
   $ chaosbpf check --help

@@ -12,6 +12,7 @@
 
 #include "user/base/log.h"
 #include "user/base/signals.h"
+#include "user/state/button.h"
 #include "user/experiment/run_internal.h"
 
 #define TICK_NS    50000000ULL   /* at least so often it is asked whether the faults are still there */
@@ -50,7 +51,9 @@ static int set_up(struct run *run, struct error *err)
 	signal(SIGCHLD, SIG_DFL);
 	/* First of all, so that it has none of what follows. */
 	ret = holder_start(&run->holder, e, err);
-	ret = ret ?: samples_open(&run->samples, e->probes_count, err);
+	if (!ret)
+		run->button = ret = button_listen(err);
+	ret = ret < 0 ? ret : samples_open(&run->samples, e->probes_count, err);
 	ret = ret ?: web_open(&run->web, err);
 	ret = ret ?: watch_open(run, err);
 	return ret ?: prober_open(e, run->web, on_told, run, run_now(), &run->prober, err);
@@ -66,6 +69,8 @@ static void take_down(struct run *run)
 	samples_close(&run->samples);
 	if (run->signals >= 0)
 		close(run->signals);
+	if (run->button >= 0)
+		close(run->button);
 	free(run->attempts);
 	free(run->good);
 	free(run->rules);
@@ -106,12 +111,14 @@ static bool follow_orders(struct run *run, uint64_t now)
 	}
 }
 
-static void read_signals(struct run *run)
+static void read_wishes(struct run *run)
 {
 	int number;
 
 	while ((number = signals_read(run->signals, NULL)))
 		phases_abort(&run->phases, true, "ended by %s", number == SIGINT ? "Ctrl-C" : strsignal(number));
+	if (button_pressed(run->button))
+		phases_abort(&run->phases, true, "ended by 'chaosbpf stop'");
 }
 
 static void read_counters(struct run *run, uint64_t now)
@@ -130,6 +137,7 @@ static void wait_for_news(struct run *run, uint64_t now, uint64_t next)
 
 	next = next < most ? next : most;
 	fds[count++] = (struct pollfd){ .fd = run->signals, .events = POLLIN };
+	fds[count++] = (struct pollfd){ .fd = run->button, .events = POLLIN };
 	if (run->holder.fd >= 0)
 		fds[count++] = (struct pollfd){ .fd = run->holder.fd, .events = POLLIN };
 	count += steps_fds(run, fds + count, MAX_FDS - count);
@@ -151,7 +159,7 @@ static void loop(struct run *run)
 	on_phase(run, now);
 	for (;;) {
 		now = run_now();
-		read_signals(run);
+		read_wishes(run);
 		steps_news(run, now);
 		steps_watch(run, now);
 		next = prober_tick(run->prober, now);
@@ -173,6 +181,7 @@ void run_experiment(const struct experiment *experiment, const struct run_option
 		.holder = { .fd = -1 },
 		.control_fd = -1,
 		.signals = -1,
+		.button = -1,
 		.rollback_ms = NAN,
 	};
 	struct error err;

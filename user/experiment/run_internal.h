@@ -56,6 +56,7 @@ struct run {
 	int control_fd; /* of the word that arms; -1 */
 	uint64_t end_boot_ns;
 	int signals;
+	int button;                 /* `chaosbpf stop`, also while nothing is loaded */
 	uint64_t began_ns, look_ns; /* when counters are read next */
 	uint64_t injected;          /* in sum */
 	struct run_rule *rules;

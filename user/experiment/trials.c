@@ -17,6 +17,7 @@
 #include "user/experiment/holder.h"
 #include "user/experiment/trials_record.h"
 #include "user/observe/histogram.h"
+#include "user/state/button.h"
 #include "user/state/state.h"
 #include "user/target/resolve.h"
 
@@ -59,6 +60,7 @@ struct trials {
 	int64_t pending;
 	bool loaded;
 	int signals;
+	int button; /* `chaosbpf stop`, also while nothing is loaded */
 };
 
 /* ---- reading ---- */
@@ -202,16 +204,19 @@ static int wait_until(struct trials *t, uint64_t until, enum news *wanted, struc
 		{ .fd = t->signals, .events = POLLIN },
 		{ .fd = seen_fd(t->seen), .events = POLLIN },
 		{ .fd = t->holder.fd, .events = POLLIN },
+		{ .fd = t->button, .events = POLLIN },
 	};
 	int ret = 0;
 
 	for (uint64_t now = boot_ns(); !ret && (wanted ? *wanted != NEWS_GONE : now < until); now = boot_ns()) {
 		uint64_t left = wanted || until - now > NS_PER_S ? NS_PER_S : until - now;
 
-		poll(fds, 3, (int)((left + 999999) / 1000000));
+		poll(fds, 4, (int)((left + 999999) / 1000000));
 		seen_read(t->seen);
 		if (signals_read(t->signals, NULL))
 			return abort_trials(t, err, "ended by a signal");
+		if (button_pressed(t->button))
+			return abort_trials(t, err, "ended by 'chaosbpf stop'");
 		ret = read_news(t, wanted, err);
 	}
 	return ret;
@@ -509,6 +514,9 @@ static int open_all(struct trials *t, struct error *err)
 	t->signals = ret = signals_open(err);
 	if (ret < 0)
 		return ret;
+	t->button = ret = button_listen(err);
+	if (ret < 0)
+		return ret;
 	signal(SIGTSTP, SIG_IGN);
 	signal(SIGCHLD, SIG_DFL);
 	features_probe(&features);
@@ -551,11 +559,13 @@ static void close_all(struct trials *t)
 	rules_free(t->filter);
 	if (t->signals >= 0)
 		close(t->signals);
+	if (t->button >= 0)
+		close(t->button);
 }
 
 int trials_run(const struct trials_options *options, struct trials_result *result, struct error *err)
 {
-	struct trials t = { .options = options, .result = result, .holder = { .fd = -1 }, .signals = -1 };
+	struct trials t = { .options = options, .result = result, .holder = { .fd = -1 }, .signals = -1, .button = -1 };
 	int ret;
 
 	*result = (struct trials_result){ 0 };

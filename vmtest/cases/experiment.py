@@ -4,6 +4,8 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 
 import chaos
@@ -62,7 +64,30 @@ def stop_ends_the_run():
         check_equal(process.returncode, 5, f"exit code after stop: {out}{err}")
         check(took < 20, f"the run ended {took:.1f} s after stop")
         said = json.loads(out)
-        check("from elsewhere" in said["reason"], f"reason: {said['reason']}")
+        check("chaosbpf stop" in said["reason"], f"reason: {said['reason']}")
+
+
+PRESS = """import os, socket
+os.setuid(65534)
+socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(b"x", "\\0chaosbpf-stop")"""
+
+
+@alone
+def stop_ends_a_run_that_has_broken_nothing_yet():
+    """In its baseline nothing is loaded: it ends all the same, and nothing is loaded afterwards. Only root is listened to."""
+    with Variant("good"):
+        process = chaos.start("run", "--json", experiment("rag-early-stop", REFUSED, baseline="300s"))
+        wait_until(lambda: subprocess.run([sys.executable, "-c", PRESS], check=False, stderr=subprocess.DEVNULL).returncode == 0,
+                   "the run to listen", seconds=120)
+        time.sleep(1)
+        check_equal(process.poll(), None, "the run goes on, whoever else presses the button")
+        stopped = chaos.chaos("stop", "--json").json
+        check_equal((stopped["was_loaded"], stopped["experiment_told"]), (False, True), "what stop found")
+        out, err = process.communicate(timeout=60)
+        check_equal(process.returncode, 5, f"exit code after stop: {out}{err}")
+        check("chaosbpf stop" in json.loads(out)["reason"], f"reason: {out}")
+        check_equal(chaos.status().all["loaded"], False, "loaded after a run that was stopped")
+    check_equal(chaos.chaos("stop", "--json").json["experiment_told"], False, "nobody listens any more")
 
 
 @alone
