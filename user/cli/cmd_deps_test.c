@@ -49,8 +49,9 @@ static void print_result(const struct trials_result *result, const struct depend
 	value_words(failed, sizeof(failed), result->normal.failed * 100, "%");
 	value_words(latency, sizeof(latency), result->normal.median_ms, "ms");
 	value_words(limit, sizeof(limit), result->normal.latency_ms, "ms");
-	printf("normal: at most %s fail, %s, and up to %s by chance; looked at in windows of %.3g s\n", failed, latency,
-	       limit, result->window_s);
+	if (result->window_s > 0) /* else it was ended before anything was known */
+		printf("normal: at most %s fail, %s, and up to %s by chance; looked at in windows of %.3g s\n", failed,
+		       latency, limit, result->window_s);
 	table_print(table, stdout);
 	table_free(table);
 	print_notes(result);
