@@ -16,7 +16,8 @@
 
 #define SECOND_NS    1000000000ULL
 #define EVENT_CHUNK  16 /* bytes looked at together: stack is scarce */
-#define EVENT_CHUNKS 64
+#define EVENT_PIECE  1024
+#define EVENT_PIECES 65
 #define EVENT_DATA   0x646174613aULL /* "data:", its last byte lowest */
 #define EVENT_MASK   0xffffffffffULL
 
@@ -39,20 +40,21 @@ static always void count_in(struct event_count *c, const __u8 *text)
 }
 
 /*
- * Events of a stream (SSE) that begin in a payload, by their "data:" in its first KB; one at least, so a packet that
- * cannot be read (TLS) counts as one. A function of its own for the verifier, which then looks at it once.
+ * Events of a stream (SSE) that begin in a piece of a payload, by their "data:"; above them, in bits 16 to 55, its last
+ * bytes, for the next piece. Negative when it cannot be read. A function of its own for the verifier, which then looks at
+ * it once.
  */
-__noinline __attribute__((weak)) int chaos_count_events(struct __sk_buff *skb, __u32 offset, __u32 size)
+__noinline __attribute__((weak)) __s64 chaos_count_piece(struct __sk_buff *skb, __u32 offset, __u32 size, __u64 window)
 {
-	struct event_count c = {};
+	struct event_count c = { .window = window & EVENT_MASK };
 	__u8 text[EVENT_CHUNK];
 	__u64 rest;
 
 	if (!(knobs.faults & 1 << CHAOS_TOKENS))
-		return 1; /* older kernels verify global functions that nobody calls */
-	for (__u32 chunk = 0; chunk < EVENT_CHUNKS && size >= sizeof(text); chunk++) {
+		return -1; /* older kernels verify global functions that nobody calls */
+	for (__u32 chunk = 0; chunk < EVENT_PIECE / EVENT_CHUNK && size >= sizeof(text); chunk++) {
 		if (bpf_skb_load_bytes(skb, offset, text, sizeof(text)))
-			return 1;
+			return -1;
 		count_in(&c, text);
 		offset += sizeof(text);
 		size -= sizeof(text);
@@ -65,7 +67,28 @@ __noinline __attribute__((weak)) int chaos_count_events(struct __sk_buff *skb, _
 		if (!bpf_skb_load_bytes(skb, offset, text, rest))
 			count_in(&c, text);
 	}
-	return c.events ? c.events : 1;
+	return c.window << 16 | (c.events & 0xffff);
+}
+
+/* The same of a whole payload; one at least, so a packet that cannot be read (TLS) counts as one. */
+__noinline __attribute__((weak)) int chaos_count_events(struct __sk_buff *skb, __u32 offset, __u32 size)
+{
+	__u32 events = 0;
+	__s64 counted = 0;
+
+	if (!(knobs.faults & 1 << CHAOS_TOKENS))
+		return 1;
+	for (__u32 piece = 0; piece < EVENT_PIECES && size; piece++) {
+		const __u32 n = size < EVENT_PIECE ? size : EVENT_PIECE;
+
+		counted = chaos_count_piece(skb, offset, n, (__u64)counted >> 16);
+		if (counted < 0)
+			break;
+		events += counted & 0xffff;
+		offset += n;
+		size -= n;
+	}
+	return events ? events : 1;
 }
 
 /* What so much payload of a packet has on the line: large segments are cut there, each with headers of its own. */

@@ -10,7 +10,7 @@
 
 #define RECORD_HEAD   5
 #define RECORD_LENGTH (16384 + 256) /* of what follows the head, at most */
-#define MAX_RECORDS   64
+#define MAX_RECORDS   256
 
 /*
  * Records of data that begin in a payload, which begins with the head of one. In the upper half where the next head is,

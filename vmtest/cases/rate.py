@@ -18,24 +18,25 @@ scene = slow = None
 
 
 class Streamer:
-    """A server that answers whatever comes with events, each sent by itself."""
+    """A server that answers whatever comes with events: each sent by itself, or (without a pause) all at once."""
 
     def __init__(self):
         self.stopping = threading.Event()
 
-    def serve(self, host, port, events, pause):
+    def serve(self, host, port, events, pause, filler=""):
         sock = socket.socket(socket.AF_INET)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind((host, port))
         sock.listen(8)
-        self.sock, self.events, self.pause = sock, events, pause
+        self.sock, self.pause = sock, pause
+        self.events = [f"data: {i} {filler}\n\n".encode() for i in range(events)]
 
     def answer(self):
         sock, _ = self.sock.accept()
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.recv(100)
-        for i in range(self.events):
-            sock.sendall(f"data: {i}\n\n".encode())
+        for event in self.events if self.pause else [b"".join(self.events)]:
+            sock.sendall(event)
             time.sleep(self.pause)
         sock.close()
 
@@ -46,7 +47,7 @@ class Streamer:
             start = time.monotonic()
             sock.sendall(b"go")
             while True:
-                more = sock.recv(4096)
+                more = sock.recv(65536)
                 now = time.monotonic()
                 if not more:
                     break
@@ -56,13 +57,15 @@ class Streamer:
 
 
 def setup():
-    global scene, slow
+    global scene, slow, fast
     scene = Scene()
     for port in (UP, DOWN):
         scene.listen(port)
     scene.listen(DATAGRAMS, "udp")
     slow = Worker(Streamer, cgroup="case/server")
     slow.serve("127.0.0.1", STREAM, EVENTS, 0.005)
+    fast = Worker(Streamer, cgroup="case/server")
+    fast.serve("127.0.0.1", AT_ONCE, EVENTS, 0, "x" * 400)
 
 
 def rules():
@@ -73,7 +76,7 @@ def rules():
             rule("down", {"cgroup": "case/server", "ports": [DOWN], "side": "server", "direction": "response"},
                  {"rate": f"{KBIT}kbit"}),
             rule("datagrams", {"cgroup": VICTIM, "ports": [DATAGRAMS], "protocol": "udp"}, {"rate": "100kbps"}),
-            rule("stream", {"cgroup": "case/server", "ports": [STREAM], "side": "server", "protocol": "tcp"},
+            rule("stream", {"cgroup": "case/server", "ports": [STREAM, AT_ONCE], "side": "server", "protocol": "tcp"},
                  {"tokens": f"{TOKENS}/s"})]
 
 
@@ -121,17 +124,27 @@ def datagrams():
         expect("datagrams", 1)
 
 
-@part
-def tokens():
+def check_events(server, port):
     """No event comes before it is due, and all come."""
-    slow.begin("answer")
-    times = Streamer().listen_to("127.0.0.1", STREAM)
-    slow.end(stop=False)
+    server.begin("answer")
+    times = Streamer().listen_to("127.0.0.1", port)
+    server.end(stop=False)
     check_equal(len(times), EVENTS, "events")
     early = [i for i, ms in enumerate(times) if ms < i * 1000 / TOKENS]
     check_equal(early, [], f"events that came early ({times})")
     check_took(times[-1], (EVENTS - 1) * 1000 / TOKENS - 20, "the last event")
     expect("stream", 1)
+
+
+@part
+def tokens():
+    check_events(slow, STREAM)
+
+
+@part
+def tokens_at_once():
+    """A server that is faster than the line has many events in one packet, some KB long."""
+    check_events(fast, AT_ONCE)
 
 
 main(setup, lambda: scene and scene.close(), rules)
