@@ -141,7 +141,7 @@ start_guest() { # KERNEL-DIR DIR SECONDS; what the guest prints goes to file des
 		-machine q35 -accel "$accel" -cpu max -smp "$smp" -m "${mem:-$memory}" \
 		-kernel "$1/kernel" -initrd "$2/initrd" \
 		-append "console=ttyS0 quiet loglevel=5 panic=-1 no_timer_check tsc=reliable mitigations=off \
-cryptomgr.notests random.trust_cpu=on rdinit=/init chaos.mode=$mode chaos.cgroup=$cgroup KERNEL=$version" \
+cryptomgr.notests random.trust_cpu=on rcupdate.rcu_cpu_stall_timeout=120 rdinit=/init chaos.mode=$mode chaos.cgroup=$cgroup KERNEL=$version" \
 		-drive "file=$rootfs,format=raw,if=none,id=vda,snapshot=on,cache=unsafe" \
 		-drive "file=$1/modules.ext4,format=raw,if=none,id=vdb,readonly=on" \
 		-device virtio-blk-pci,drive=vda,vectors=0 -device virtio-blk-pci,drive=vdb,vectors=0 "${disk[@]}" \
