@@ -595,7 +595,7 @@ static always __u32 take(__u32 rule, const struct chaos_rule *r)
 {
 	struct chaos_budget *b;
 	__u32 answer = TAKEN;
-	bool last = false;
+	bool spent = false;
 	__u64 now;
 
 	if (!r->max_hits && !r->rate_window_ns)
@@ -607,14 +607,15 @@ static always __u32 take(__u32 rule, const struct chaos_rule *r)
 	bpf_spin_lock(&b->lock);
 	if (b->max_hits && b->used >= b->max_hits) {
 		answer = CHAOS_SKIP_MAX_HITS;
+		spent = true; /* the CPU that took the last one has not come to say so: not more than one call of each waits for it */
 	} else if (b->window_ns && !rate_allows(b, now)) {
 		answer = CHAOS_SKIP_MAX_RATE;
 	} else {
 		b->used++;
-		last = b->max_hits && b->used == b->max_hits;
+		spent = b->max_hits && b->used == b->max_hits;
 	}
 	bpf_spin_unlock(&b->lock);
-	if (last && !(r->flags & CHAOS_RULE_LASTS))
+	if (spent && !(r->flags & CHAOS_RULE_LASTS))
 		finish_rule(rule);
 	return answer;
 }
