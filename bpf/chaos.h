@@ -39,6 +39,9 @@ enum chaos_fault {
 	CHAOS_TOKENS,
 	CHAOS_DNS,
 	CHAOS_BREAK_AFTER,
+	CHAOS_STATUS,
+	CHAOS_BODY,
+	CHAOS_HANG,
 	CHAOS_NETWORK_FAULT_COUNT, /* from here on there is a caller and no connection */
 	CHAOS_GPU_OOM = CHAOS_NETWORK_FAULT_COUNT,
 	CHAOS_CALL,
@@ -49,6 +52,9 @@ enum chaos_fault {
 /* Faults inside a process. */
 #define CHAOS_CALLS (1 << CHAOS_GPU_OOM | 1 << CHAOS_CALL | 1 << CHAOS_ERRNO)
 
+/* Requests of HTTP that get another answer than the server's, or none. */
+#define CHAOS_ANSWERS (1 << CHAOS_STATUS | 1 << CHAOS_BODY | 1 << CHAOS_HANG)
+
 /* Connections that are there and say nothing; connections that are slow all along. */
 #define CHAOS_SILENCE (1 << CHAOS_ACCEPT_SILENCE | 1 << CHAOS_TLS_STALL | 1 << CHAOS_HALF_OPEN)
 #define CHAOS_PACING (1 << CHAOS_RATE | 1 << CHAOS_TOKENS)
@@ -57,7 +63,7 @@ enum chaos_fault {
 #define CHAOS_LOSING (1 << CHAOS_DROP | CHAOS_SILENCE)
 
 /* Faults that go on for as long as the rule does, on the connection that they have hit. */
-#define CHAOS_LASTING (CHAOS_SILENCE | CHAOS_PACING | 1 << CHAOS_BREAK_AFTER)
+#define CHAOS_LASTING (CHAOS_SILENCE | CHAOS_PACING | 1 << CHAOS_BREAK_AFTER | 1 << CHAOS_HANG)
 
 /* Damage to single packets; faults that tc does to what arrives; those that need a queue that honours skb->tstamp. */
 #define CHAOS_DAMAGE (1 << CHAOS_DUPLICATE | 1 << CHAOS_CORRUPT | 1 << CHAOS_REORDER)
@@ -149,6 +155,7 @@ enum chaos_skip {
 	CHAOS_SKIP_DEVICE,   /* the packet left by a device that cannot do this fault (yet) */
 	CHAOS_SKIP_ENCRYPTED, /* what the fault has to count cannot be seen: TLS, HTTP/2 */
 	CHAOS_SKIP_ASSIST, /* the calling thread could not be stopped to be given another result */
+	CHAOS_SKIP_NO_ROOM, /* the answer that came is shorter than every form of the one that was to take its place */
 	CHAOS_SKIP_UNREAD, /* the rule asks for HTTP requests, and this connection's cannot be told apart */
 	CHAOS_SKIP_COUNT,
 };
@@ -212,7 +219,9 @@ struct chaos_rule {
 	__u64 min_bytes;      /* gpu-oom: smaller allocations succeed */
 	__u64 above_bytes;    /* gpu-oom: what a process may hold; 0: no limit */
 	__u32 failures;	      /* gpu-oom: calls that fail in a row, once one has been chosen; at least 1 */
-	__u32 pad2;
+	__u16 form;	      /* CHAOS_ANSWERS: first of its forms in chaos_forms, best first, */
+	__u8 forms;	      /* so many, */
+	__u8 pad2;
 };
 
 /*
@@ -548,6 +557,48 @@ struct chaos_http_table {
 	__u16 condition[CHAOS_HTTP_CONDITIONS]; /* the last bit of its pattern */
 };
 
+/* How an answer that is made up takes the place of the server's, byte for byte: see bpf/answer.bpf.c. */
+enum chaos_form_kind {
+	CHAOS_FORM_KEEP,  /* as long as the server's, and the connection is kept */
+	CHAOS_FORM_CLOSE, /* at its end the connection is closed */
+	CHAOS_FORM_DIGITS, /* the server's, with another status */
+	CHAOS_FORM_NONE,  /* no answer at all */
+	CHAOS_FORM_KIND_COUNT,
+};
+#define CHAOS_FORM_TEXT 1024
+#define CHAOS_FORM_FIRST 9 /* byte of the status in the first line */
+#define CHAOS_FORM_DIGITS_LENGTH 8 /* room for Content-Length */
+#define CHAOS_MAX_FORMS 6  /* of a rule */
+struct chaos_form {
+	__u16 length;	 /* bytes of text */
+	__u16 head;	 /* so many of them are the head */
+	__u16 length_at; /* CHAOS_FORM_KEEP: where the digits of Content-Length go, after spaces */
+	__u16 status;
+	__u8 kind;	 /* enum chaos_form_kind */
+	__u8 filler;	 /* what follows the text up to the end of the server's answer */
+	__u8 brief;	 /* 1: less than a real server would say; 2: not even how long it is, the end of the stream tells */
+	__u8 pad[5];
+	__u8 text[CHAOS_FORM_TEXT];
+};
+
+/* The answer to a request that is to be another one. Written where packets arrive, but for `asked` and what it comes with. */
+enum chaos_answer_state {
+	CHAOS_ANSWER_WAITS, /* for the server's first byte */
+	CHAOS_ANSWER_UNDER_WAY,
+	CHAOS_ANSWER_LEFT, /* as it is */
+};
+struct chaos_answer {
+	__u32 from;    /* number of its first byte */
+	__u32 end;     /* one beyond the last that is changed */
+	__u32 length;  /* KEEP: Content-Length */
+	__u32 acked;   /* what the client has said that it has got; written where packets leave */
+	__u16 form;
+	__u8 kind;     /* enum chaos_form_kind */
+	__u8 state;
+	__u8 head;     /* the request was HEAD: there is no body */
+	__u8 pad[3];
+};
+
 /* Where the reader of requests stands, see bpf/http.h. */
 struct chaos_http_reader {
 	__u64 state[CHAOS_HTTP_WORDS];
@@ -569,7 +620,9 @@ struct chaos_http_reader {
 	__u8 over;	   /* nothing of it is asked for any more */
 	__u8 begin, feed, text, end; /* classes, of the present byte, */
 	__u8 byte;	   /* which is this one */
-	__u8 pad[3];
+	__u8 has_length;   /* a Content-Length has come */
+	__u8 answer;	   /* 1: it is the head of an answer that is read */
+	__u8 pad;
 	__u32 depth;
 };
 
@@ -667,7 +720,8 @@ struct chaos_sock {
 	__u32 arrived;		   /* numbers packets for the dice of damage on arrival: `packet` stands still while they wait */
 	__u8 length_alone;	   /* DNS over TCP: a message's length came in a segment of its own: 1 leaving, 2 arriving */
 	__u8 begins;		   /* enum chaos_begins, for the payload that is leaving */
-	__u8 pad[2];
+	__u8 answer;		   /* 1: what arrives is looked at by chaos_answer */
+	__u8 pad;
 };
 
 /* Does a request begin here? Where requests are read (bpf/http.bpf.c), that is when all is known that rules ask for. */
@@ -682,6 +736,7 @@ struct chaos_http {
 	struct chaos_http_reader reader;
 	struct chaos_verdict plain;   /* what holds for the connection while a rule for a request governs */
 	struct chaos_verdict request; /* what was chosen for the present request */
+	struct chaos_answer answer;
 	__u32 next_seq;	   /* of the byte that the reader waits for */
 	__u32 asked_ack;   /* acknowledgement that the first segment of the present request carried */
 	__u32 at, left;	   /* the rest of the segment that is being read */
@@ -795,6 +850,7 @@ enum chaos_device_flag {
 	CHAOS_DEVICE_FQ = 4,	  /* its queue honours skb->tstamp */
 	CHAOS_DEVICE_SEEN = 8,	  /* looked at: what it has no flag for, it will not get */
 	CHAOS_DEVICE_IFB = 16,	  /* what arrives can wait in an ifb of ours, with an fq that honours skb->tstamp */
+	CHAOS_DEVICE_ANSWER = 32, /* our tc program for answers of HTTP runs when a packet arrives, before the other one */
 };
 struct chaos_device {
 	__u32 flags; /* a set of enum chaos_device_flag */
@@ -850,6 +906,7 @@ struct chaos_knobs {
 	__u32 http_sets;		    /* first of the sets that programs fill in for requests, */
 	__u32 http_words;		    /* and so many words of their patterns are in use */
 	__u32 http_wants;		    /* set of enum http_wants: what of a body is asked for */
+	__u32 answers;			    /* 1: some rule gives another answer than the server */
 	__u32 never;			    /* 0: what depends on it is in the program and never run, see own_stack() */
 	__u32 registers;		    /* 1: a program on a function may write registers; 0: the assist does it */
 	__u32 assist;			    /* 1: there is a rule that the assist serves */
@@ -866,10 +923,10 @@ _Static_assert(sizeof(struct chaos_owner) == 40, "chaos_owner");
 _Static_assert(sizeof(struct chaos_interval) == 136, "chaos_interval");
 _Static_assert(sizeof(struct chaos_return) == 80, "chaos_return");
 _Static_assert(sizeof(struct chaos_verdict) == 80, "chaos_verdict");
-_Static_assert(CHAOS_NETWORK_FAULT_COUNT <= 16, "chaos_verdict.decided");
+_Static_assert(CHAOS_BREAK_AFTER < 16, "chaos_verdict.decided"); /* answers are decided elsewhere */
 _Static_assert(sizeof(struct chaos_sock) == 224, "chaos_sock");
 _Static_assert(sizeof(struct chaos_http_reader) == 296, "chaos_http_reader");
-_Static_assert(sizeof(struct chaos_http) == 488, "chaos_http");
+_Static_assert(sizeof(struct chaos_http) == 512, "chaos_http");
 _Static_assert(sizeof(struct chaos_flow_key) == 32, "chaos_flow_key");
 _Static_assert(sizeof(struct chaos_name_key) == 260, "chaos_name_key");
 _Static_assert(sizeof(struct chaos_learned_key) == 20, "chaos_learned_key");

@@ -687,7 +687,9 @@ static always bool decide(__u32 rule, const struct chaos_rule *r, struct chaos_s
 	if (!chance(unit, at_present(r, r->percent_ppm, &r->percent_ramp)))
 		reason = CHAOS_SKIP_PERCENT;
 	else if (!possible)
-		reason = fault == CHAOS_BREAK_AFTER ? CHAOS_SKIP_ENCRYPTED : CHAOS_SKIP_DEVICE;
+		reason = fault == CHAOS_BREAK_AFTER   ? CHAOS_SKIP_ENCRYPTED
+			 : 1 << fault & CHAOS_ANSWERS ? CHAOS_SKIP_NO_ROOM
+						      : CHAOS_SKIP_DEVICE;
 	else
 		reason = take(rule, r);
 	return settle(r, stats, fault, reason);

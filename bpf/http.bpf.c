@@ -16,25 +16,11 @@
  * such a connection meets are the rules for connections.
  */
 #include "bpf/connection.bpf.h"
-#include "bpf/http.h"
+#include "bpf/http.bpf.h"
 #include "bpf/request.bpf.h"
 
 #define PIECE  sizeof(((struct chaos_http *)0)->piece)
 #define PIECES 64 /* and so many times so many: 32 KiB of heads, and of bodies that are looked at */
-
-struct {
-	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct chaos_http);
-} chaos_http SEC(".maps");
-
-static always struct chaos_http_table *http_table(void)
-{
-	__u32 zero = 0;
-
-	return bpf_map_lookup_elem(&chaos_http_table, &zero);
-}
 
 /*
  * The next piece of the segment; 1 when none is left. A global function: the verifier looks at it once. What it remembers
@@ -147,14 +133,29 @@ static always void refresh_plain(struct chaos_sock *s, struct chaos_http *h, str
 	refresh_verdict(f, &s->owner, &h->plain);
 }
 
+/* Its answer is to be another one: what arrives from here on is looked at. */
+static always void expect_answer(struct chaos_sock *s, struct chaos_http *h, const struct packet *p)
+{
+	const struct chaos_rule *r = rule_of(h->request.rule);
+
+	if (!r || !(r->faults & CHAOS_ANSWERS))
+		return;
+	h->answer.from = p->ack;
+	h->answer.end = p->ack;
+	h->answer.head = h->reader.found[0] >> CHAOS_HTTP_HEAD & 1;
+	h->answer.state = CHAOS_ANSWER_WAITS;
+	s->answer = 1;
+}
+
 /* All is known of the request: which rule is it for? */
 static always void decide_request(struct flow *f, struct chaos_sock *s, struct chaos_http *h,
-				  const struct chaos_http_table *t)
+				  const struct chaos_http_table *t, const struct packet *p)
 {
 	const __u32 depth = enter_bench(), set = knobs.http_sets + bpf_get_smp_processor_id() * BENCHES + depth;
 
 	h->reader.ready = 0;
 	s->begins = CHAOS_BEGINS_HERE;
+	s->answer = 0;
 	refresh_plain(s, h, f);
 	h->request.rule = CHAOS_NO_RULE;
 	if (depth < BENCHES && fill_set(set, t, http_conditions(&h->reader, t), h->plain.rule)) {
@@ -173,6 +174,8 @@ static always void decide_request(struct flow *f, struct chaos_sock *s, struct c
 	h->request.http = CHAOS_HTTP_GOVERNS;
 	h->request.request = h->reader.begun;
 	s->verdict = h->request;
+	if (knobs.answers)
+		expect_answer(s, h, p);
 }
 
 /*
@@ -236,7 +239,7 @@ static always void read_leaving(struct __sk_buff *skb, struct flow *f, struct ch
 	}
 	h->synced = 1;
 	if (h->reader.ready)
-		decide_request(f, s, h, t);
+		decide_request(f, s, h, t, p);
 }
 
 static always int connection_leaving(struct __sk_buff *skb, struct bpf_sock *sk, struct chaos_sock *s)
@@ -257,6 +260,8 @@ static always int connection_leaving(struct __sk_buff *skb, struct bpf_sock *sk,
 		h->next_seq = p.seq + 1;
 		h->synced = 1;
 	}
+	if (p.tcp_flags & TCP_ACK)
+		h->answer.acked = p.ack;
 	read_leaving(skb, &f, s, h, &p);
 	return PASS;
 }

@@ -31,7 +31,8 @@ enum http_phase {
 	HTTP_PATH,
 	HTTP_QUERY,
 	HTTP_VERSION,
-	HTTP_LINE, /* of the head: at its beginning, */
+	HTTP_REASON, /* of an answer: the rest of its first line */
+	HTTP_LINE,   /* of the head: at its beginning, */
 	HTTP_HEADER,
 	HTTP_END, /* and behind the CR of the empty one */
 	HTTP_BODY,
@@ -42,6 +43,7 @@ enum http_phase {
 	HTTP_TRAILER_LINE,
 	HTTP_TRAILER,
 	HTTP_FOREIGN,
+	HTTP_ANSWERED, /* an answer, whose head is over */
 };
 
 /* What rules ask of bodies. */
@@ -167,6 +169,7 @@ static always void http_begins(struct chaos_http_reader *r)
 	r->pipelined |= r->ready;
 	r->begun++;
 	r->left = 0;
+	r->has_length = 0;
 	r->body_read = 0;
 	r->at = 0;
 	r->chunked = 0;
@@ -201,6 +204,10 @@ static always void http_ends(struct chaos_http_reader *r)
 static always void http_head_ends(struct chaos_http_reader *r, __u32 wants)
 {
 	r->chunked = r->found[0] >> CHAOS_HTTP_CHUNKED & 1;
+	if (r->answer) {
+		r->phase = HTTP_ANSWERED;
+		return;
+	}
 	r->begin = CHAOS_HTTP_TEXT;
 	http_body_begins(r);
 	if (!wants)
@@ -274,6 +281,9 @@ static always void http_line_byte(struct chaos_http_reader *r, __u8 c)
 		} else if ((!http_is_upper(c) && c != '-') || ++r->at >= HTTP_MAX_METHOD) {
 			r->phase = HTTP_FOREIGN;
 		}
+	} else if (phase == HTTP_REASON) {
+		if (c == '\n')
+			r->phase = HTTP_LINE;
 	} else if (c == ' ' && phase != HTTP_VERSION) {
 		if (phase == HTTP_PATH)
 			r->end = CHAOS_HTTP_PATH;
@@ -318,6 +328,7 @@ static always void http_head_byte(struct chaos_http_reader *r, __u32 wants, __u8
 		r->feed = CHAOS_HTTP_HEADER;
 		if (!(r->state[0] >> CHAOS_HTTP_LENGTH & 1) || c == ' ' || c == '\t')
 			return;
+		r->has_length = 1;
 		if (http_is_digit(c) && r->left < HTTP_MAX_LENGTH)
 			r->left = 10 * r->left + (c - '0');
 		else
@@ -363,7 +374,7 @@ static always void http_byte(struct chaos_http_reader *r, const struct chaos_htt
 {
 	const __u8 phase = r->phase;
 
-	if (phase == HTTP_FOREIGN)
+	if (phase >= HTTP_FOREIGN)
 		return;
 	r->byte = c;
 	r->begin = r->feed = r->text = r->end = CHAOS_HTTP_NONE;
@@ -381,6 +392,18 @@ static always void http_byte(struct chaos_http_reader *r, const struct chaos_htt
 		http_chunk_byte(r, c);
 	}
 	http_feed(r, t, words);
+}
+
+/* Makes it a reader of the head of an answer, behind the status in its first line. */
+static always void http_read_answer(struct chaos_http_reader *r)
+{
+	for (__u32 w = 0; w < CHAOS_HTTP_WORDS; w++)
+		r->found[w] = 0;
+	r->phase = HTTP_REASON;
+	r->answer = 1;
+	r->left = 0;
+	r->has_length = 0;
+	r->chunked = 0;
 }
 
 /* So many of the next `bytes` bytes are of a body that nobody asks for: all but its last one. */

@@ -799,21 +799,6 @@ Test(rules, unknown_keys)
 	EXPECT_WRONG(cases);
 }
 
-Test(rules, words_for_later)
-{
-	static const char *const faults[] = { "status", "body" };
-
-	for (size_t i = 0; i < COUNT(faults); i++) {
-		char *source = format(FAULT("{ %s: 1 }"), faults[i]);
-		char *message = format("t:5:12: '%s' is not supported yet", faults[i]);
-		const struct wrong later = { source, message };
-
-		expect_wrong(&later, 1);
-		free(source);
-		free(message);
-	}
-}
-
 Test(rules, wrong_names)
 {
 	static const struct wrong cases[] = {

@@ -71,14 +71,14 @@ static inline void live_world_ends(void)
 
 struct live {
 	struct loaded l;
-	int links[2];
+	int links[TCPROG_PLACE_COUNT];
 };
 
 /* The socket hooks of the load see sockets made from now on. */
 static inline void go_live(struct live *live, const char *source)
 {
 	struct chaos_device_key key = { .ifindex = LO };
-	struct chaos_device device = { .flags = CHAOS_DEVICE_SEEN | CHAOS_DEVICE_EGRESS | CHAOS_DEVICE_INGRESS };
+	struct chaos_device device = { .flags = CHAOS_DEVICE_SEEN | CHAOS_DEVICE_EGRESS | CHAOS_DEVICE_INGRESS | CHAOS_DEVICE_ANSWER };
 	struct error err = { 0 };
 	struct chaos_sock kept;
 	struct netns netns;
@@ -87,11 +87,13 @@ static inline void go_live(struct live *live, const char *source)
 	load(&live->l, source);
 	cr_assert_eq(engine_attach(&live->l.engine, live_cgroup, &err), 0, "%s", err.text);
 	cr_assert_eq(netns_of_pid(getpid(), &netns, &err), 0, "%s", err.text);
-	live->links[0] = live->links[1] = -1;
+	live->links[0] = live->links[1] = live->links[2] = -1;
 	if (live->l.engine.egress_fd >= 0)
 		live->links[0] = tcprog_link(&netns, LO, TCPROG_EGRESS, live->l.engine.egress_fd, NULL);
 	if (live->l.engine.ingress_fd >= 0)
 		live->links[1] = tcprog_link(&netns, LO, TCPROG_INGRESS, live->l.engine.ingress_fd, NULL);
+	if (live->l.engine.answer_fd >= 0)
+		live->links[2] = tcprog_link(&netns, LO, TCPROG_ANSWER, live->l.engine.answer_fd, NULL);
 	netns_close(&netns);
 	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	cr_assert_eq(bpf_map_lookup_elem(live->l.engine.sock_fd, &fd, &kept), 0);

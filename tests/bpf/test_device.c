@@ -259,7 +259,7 @@ static void ping(void)
 }
 
 static const struct device_wish fq_wish = {
-	.egress_prog_fd = -1, .ingress_prog_fd = -1, .fq = true, .fq_horizon_ns = 70000000000ULL, .generation = 7,
+	.egress_prog_fd = -1, .ingress_prog_fd = -1, .answer_prog_fd = -1, .fq = true, .fq_horizon_ns = 70000000000ULL, .generation = 7,
 };
 
 static void need_fq(void)
@@ -427,7 +427,7 @@ static void check_programs(bool foreign_tcx)
 	int map = counter(), foreign = counter(), before;
 	struct device_wish wish = {
 		.egress_prog_fd = counting_prog("chaos_t_out", map, -1),
-		.ingress_prog_fd = counting_prog("chaos_t_in", map, -1),
+		.ingress_prog_fd = counting_prog("chaos_t_in", map, -1), .answer_prog_fd = -1,
 		.generation = 7,
 		.pin_dir = BPFFS,
 	};
@@ -510,7 +510,7 @@ Test(device, filters_before_another_kind)
 {
 	int map = counter();
 	struct device_wish wish = {
-		.egress_prog_fd = counting_prog("chaos_t_out", map, -1), .ingress_prog_fd = -1, .generation = 7,
+		.egress_prog_fd = counting_prog("chaos_t_out", map, -1), .ingress_prog_fd = -1, .answer_prog_fd = -1, .generation = 7,
 	};
 	struct device_result result;
 	char *shown;
@@ -532,7 +532,7 @@ Test(device, a_clsact_of_our_own_goes_with_our_last_filter)
 {
 	int map = counter();
 	struct device_wish wish = {
-		.egress_prog_fd = counting_prog("chaos_t_out", map, -1), .ingress_prog_fd = -1, .generation = 7,
+		.egress_prog_fd = counting_prog("chaos_t_out", map, -1), .ingress_prog_fd = -1, .answer_prog_fd = -1, .generation = 7,
 	};
 	struct device_result result;
 	char *shown = picture();
@@ -567,7 +567,7 @@ Test(device, a_clsact_with_our_filters_goes_without_a_journal)
 {
 	int map = counter();
 	struct device_wish wish = {
-		.egress_prog_fd = counting_prog("chaos_t_out", map, -1), .ingress_prog_fd = -1, .generation = 7,
+		.egress_prog_fd = counting_prog("chaos_t_out", map, -1), .ingress_prog_fd = -1, .answer_prog_fd = -1, .generation = 7,
 	};
 	struct device_result result;
 	char *shown = picture();
@@ -584,7 +584,7 @@ Test(device, an_ingress_queue_is_refused_only_for_egress)
 {
 	int map = counter();
 	struct device_wish wish = {
-		.egress_prog_fd = counting_prog("chaos_t_out", map, -1), .ingress_prog_fd = -1, .generation = 7,
+		.egress_prog_fd = counting_prog("chaos_t_out", map, -1), .ingress_prog_fd = -1, .answer_prog_fd = -1, .generation = 7,
 	};
 	struct device_result result;
 	char *shown;

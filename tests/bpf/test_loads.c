@@ -30,6 +30,9 @@ static const char *const rules[] = {
 	RULE(SERVER, "break-after: { chunks: 3, how: reset }, delay: 1s, duplicate: 2%, corrupt: 2%"),
 	RULE(SERVER, "tokens: 5/s"),
 	RULE(SERVER, "drop: { every: 10 }, reset: true"),
+	RULE(NAMES ", http: { path: /v1/*, model: \"qwen-*\" }", "status: 429, retry-after: 20s, as: openai, delay: 1s"),
+	RULE(NAMES ", ports: 80", "body: html"),
+	RULE(NAMES, "hang: true"),
 };
 
 /* Rules `first` to `last`: one load. */

@@ -13,6 +13,7 @@ extern const char *const operation_names[];    /* enum chaos_operation: open, cr
 extern const char *const break_how_names[];    /* reset, close, stall */
 extern const char *const distribution_names[]; /* uniform, normal, pareto */
 extern const char *const loss_names[];         /* enum chaos_loss: chance, every, burst */
+extern const char *const form_names[];         /* enum chaos_form_kind */
 extern const char *const side_names[];         /* unknown, client, server */
 extern const char *const skip_names[];         /* percent, max-hits, max-rate, observe, ssh, device, ... */
 extern const char *const protocol_names[];     /* tcp, udp */

@@ -66,6 +66,12 @@ static bool is_call(const struct chaos_event *event)
 	return event->fault >= CHAOS_NETWORK_FAULT_COUNT && event->fault < CHAOS_FAULT_COUNT;
 }
 
+/* One of HTTP that took the place of the server's. */
+static bool is_answer(const struct chaos_event *event)
+{
+	return event->fault < CHAOS_FAULT_COUNT && 1U << event->fault & CHAOS_ANSWERS;
+}
+
 /* What a fault inside a process has in the place of a connection. */
 static void print_call(struct json *json, const struct chaos_event *event)
 {
@@ -132,6 +138,11 @@ static void print_json(const struct chaos_event *event, const char *rule)
 		json_number(&json, "delay_ms", (double)event->delay_ns / 1e6);
 	if (event->fault == CHAOS_DNS && (unsigned int)event->error < CHAOS_DNS_COUNT)
 		json_text(&json, "answer", dns_names[event->error]);
+	if (is_answer(event)) {
+		if (event->error)
+			json_count(&json, "status", event->error);
+		json_text(&json, "form", name_of(form_names, CHAOS_FORM_KIND_COUNT, event->delay_ns & 0xff));
+	}
 	if (event->fault == CHAOS_REFUSE || (event->fault == CHAOS_RESET && event->error))
 		json_text(&json, "error", errno_name(event->error));
 	json_close_object(&json);
@@ -169,6 +180,15 @@ static void what_text(char *out, size_t size, const struct chaos_event *event)
 		snprintf(out, size, "%s%s%s fails with %s",
 			 name_of(operation_names, CHAOS_OPERATION_COUNT, event->side), file[0] ? " of " : "", file,
 			 errno_name(event->error));
+		break;
+	case CHAOS_STATUS:
+	case CHAOS_BODY:
+		snprintf(out, size, "answered %d (form: %s%s)", event->error,
+			 name_of(form_names, CHAOS_FORM_KIND_COUNT, event->delay_ns & 0xff),
+			 event->delay_ns >> 8 ? ", brief" : "");
+		break;
+	case CHAOS_HANG:
+		snprintf(out, size, "never answered");
 		break;
 	case CHAOS_RESET:
 		snprintf(out, size, "connection reset%s", event->error ? ", inside the process" : "");

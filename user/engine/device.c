@@ -341,7 +341,7 @@ static int cannot_attach(struct preparation *prep, int code, const char *reason)
 	return code;
 }
 
-static int need_clsact(struct preparation *prep, enum tcprog_side side)
+static int need_clsact(struct preparation *prep, enum tcprog_place place)
 {
 	unsigned int ifindex = prep->device->ifindex;
 	struct tcprog_clsact clsact;
@@ -350,7 +350,7 @@ static int need_clsact(struct preparation *prep, enum tcprog_side side)
 	ret = tcprog_clsact_get(&prep->nl, ifindex, &clsact);
 	if (ret)
 		return cannot_attach(prep, ret, netlink_reason(&prep->nl, ret));
-	if (!strcmp(clsact.kind, "clsact") || (clsact.kind[0] && side == TCPROG_INGRESS)) {
+	if (!strcmp(clsact.kind, "clsact") || (clsact.kind[0] && place != TCPROG_EGRESS)) {
 		/* A record says that it is somebody else's: a device of ours without one means that the journal was lost. */
 		if (clsact.ours || prep->clsact_made)
 			return 0;
@@ -376,38 +376,43 @@ static int need_clsact(struct preparation *prep, enum tcprog_side side)
 }
 
 /* Filters of one priority: the one that is made later runs first, so our program has spoken when it is picked. */
-static int attach_filter(struct preparation *prep, enum tcprog_side side, int prog_fd, bool pick)
+static int attach_filter(struct preparation *prep, enum tcprog_place place, int prog_fd, bool pick)
 {
 	const struct device_wish *wish = prep->wish;
 	unsigned int ifindex = prep->device->ifindex;
 	int ret;
 
-	ret = need_clsact(prep, side);
+	ret = need_clsact(prep, place);
 	if (ret)
 		return ret;
 	prep->filtered = true;
 	if (pick)
 		ret = tcprog_pick(&prep->nl, ifindex, wish->pick_prog_fd, wish->generation, wish->ifb);
-	ret = ret ?: tcprog_filter(&prep->nl, ifindex, side, prog_fd, wish->generation);
+	ret = ret ?: tcprog_filter(&prep->nl, ifindex, place, prog_fd, wish->generation);
 	return ret ? cannot_attach(prep, ret, netlink_reason(&prep->nl, ret)) : 0;
 }
 
-static int attach(struct preparation *prep, enum tcprog_side side, int prog_fd, int *link_fd)
+static int attach(struct preparation *prep, enum tcprog_place place, int prog_fd, int *link_fd)
 {
-	const bool pick = side == TCPROG_INGRESS && prep->wish->ifb && prep->wish->pick_prog_fd >= 0;
+	static const unsigned int flags[] = {
+		[TCPROG_EGRESS] = CHAOS_DEVICE_EGRESS,
+		[TCPROG_INGRESS] = CHAOS_DEVICE_INGRESS,
+		[TCPROG_ANSWER] = CHAOS_DEVICE_ANSWER,
+	};
+	const bool pick = place == TCPROG_INGRESS && prep->wish->ifb && prep->wish->pick_prog_fd >= 0;
 	unsigned int ifindex = prep->device->ifindex;
 	int ret;
 
-	ret = pick ? -EOPNOTSUPP : tcprog_link(prep->netns, ifindex, side, prog_fd, prep->wish->pin_dir);
+	ret = pick ? -EOPNOTSUPP : tcprog_link(prep->netns, ifindex, place, prog_fd, prep->wish->pin_dir);
 	if (ret >= 0)
 		*link_fd = ret;
 	else if (ret != -EOPNOTSUPP)
 		return cannot_attach(prep, ret, strerror(-ret));
 	if (ret < 0)
-		ret = attach_filter(prep, side, prog_fd, pick);
+		ret = attach_filter(prep, place, prog_fd, pick);
 	if (ret < 0)
 		return ret;
-	prep->result->flags |= side == TCPROG_EGRESS ? CHAOS_DEVICE_EGRESS : CHAOS_DEVICE_INGRESS;
+	prep->result->flags |= flags[place];
 	return 0;
 }
 
@@ -448,6 +453,7 @@ static void undo(struct preparation *prep)
 
 	tcprog_unlink(prep->netns, ifindex, TCPROG_EGRESS, result->egress_link_fd, wish->pin_dir);
 	tcprog_unlink(prep->netns, ifindex, TCPROG_INGRESS, result->ingress_link_fd, wish->pin_dir);
+	tcprog_unlink(prep->netns, ifindex, TCPROG_ANSWER, result->answer_link_fd, wish->pin_dir);
 	if (prep->filtered)
 		tcprog_filters_delete(&prep->nl, ifindex, wish->generation, 0);
 	if (prep->clsact_made && !tcprog_clsact_get(&prep->nl, ifindex, &clsact) && !clsact.ours && !clsact.others)
@@ -455,7 +461,7 @@ static void undo(struct preparation *prep)
 	if (prep->replaced)
 		qdisc_restore(&prep->nl, ifindex, &prep->before);
 	qdisc_restore_length(&prep->nl, ifindex, &prep->before);
-	*result = (struct device_result){ .egress_link_fd = -1, .ingress_link_fd = -1 };
+	*result = (struct device_result){ .egress_link_fd = -1, .ingress_link_fd = -1, .answer_link_fd = -1 };
 }
 
 static int prepare(struct preparation *prep)
@@ -478,6 +484,8 @@ static int prepare(struct preparation *prep)
 		ret = attach(prep, TCPROG_EGRESS, wish->egress_prog_fd, &prep->result->egress_link_fd);
 	if (!ret && wish->ingress_prog_fd >= 0)
 		ret = attach(prep, TCPROG_INGRESS, wish->ingress_prog_fd, &prep->result->ingress_link_fd);
+	if (!ret && wish->answer_prog_fd >= 0)
+		ret = attach(prep, TCPROG_ANSWER, wish->answer_prog_fd, &prep->result->answer_link_fd);
 	if (!ret && wish->ifb)
 		prep->result->flags |= CHAOS_DEVICE_IFB;
 	if (!ret)
@@ -502,7 +510,7 @@ int device_prepare(const struct netns *netns, const struct device *device, const
 	};
 	int ret;
 
-	*result = (struct device_result){ .egress_link_fd = -1, .ingress_link_fd = -1 };
+	*result = (struct device_result){ .egress_link_fd = -1, .ingress_link_fd = -1, .answer_link_fd = -1 };
 	ret = netlink_open(&prep.nl, netns, err);
 	if (!ret)
 		ret = prepare(&prep);

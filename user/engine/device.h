@@ -69,6 +69,7 @@ int device_for_address(const struct netns *netns, const struct in6_addr *address
 struct device_wish {
 	int egress_prog_fd;  /* our tc program for packets that leave, or -1 */
 	int ingress_prog_fd; /* our tc program for packets that arrive, or -1 */
+	int answer_prog_fd;  /* the one before it, for answers of HTTP, or -1 */
 	int pick_prog_fd; /* with that one: the program behind it which picks out what is sent through the ifb, or -1 */
 	unsigned int ifb; /* index of our ifb in that namespace, or 0: nothing that arrives is to wait */
 	bool fq;          /* replace the root queue by fq */
@@ -79,8 +80,9 @@ struct device_wish {
 
 /* What was done. Fields not used are 0 or -1. */
 struct device_result {
-	unsigned int flags;                  /* enum chaos_device_flag: what now works there */
-	int egress_link_fd, ingress_link_fd; /* TCX links, the caller's to close; -1 with clsact */
+	unsigned int flags; /* enum chaos_device_flag: what now works there */
+	/* TCX links, the caller's to close; -1 with clsact. */
+	int egress_link_fd, ingress_link_fd, answer_link_fd;
 };
 
 /*

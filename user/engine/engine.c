@@ -112,6 +112,7 @@ static void choose_programs(struct chaos *skel, const struct tables *t, const st
 	bpf_program__set_autoload(skel->progs.chaos_attach, hooks && has_v1(t));
 	bpf_program__set_autoload(skel->progs.chaos_tc_out, t->device_needs & CHAOS_DEVICE_EGRESS);
 	bpf_program__set_autoload(skel->progs.chaos_tc_in, t->device_needs & CHAOS_DEVICE_INGRESS);
+	bpf_program__set_autoload(skel->progs.chaos_answer, t->device_needs & CHAOS_DEVICE_ANSWER);
 	bpf_program__set_autoload(skel->progs.chaos_tc_ifb, t->device_needs & CHAOS_DEVICE_IFB);
 	bpf_program__set_autoload(skel->progs.chaos_tc_pick, t->device_needs & CHAOS_DEVICE_IFB && !f->ifb_redirect);
 }
@@ -164,6 +165,7 @@ static void size_maps(struct chaos *skel, const struct tables *t, const struct s
 	set_size(skel->maps.chaos_schedule, s->count + SPARE_INTERVALS);
 	set_size(skel->maps.chaos_sets,
 		 sets_at_most(t) + (t->knobs.http ? libbpf_num_possible_cpus() * SETS_OF_CPU : 0));
+	set_size(skel->maps.chaos_forms, t->forms_count);
 	set_size(skel->maps.chaos_users, t->users_count);
 	set_size(skel->maps.chaos_comms, t->comms_count);
 	set_size(skel->maps.chaos_hosts, t->hosts_count);
@@ -299,6 +301,7 @@ static int fill_maps(struct chaos *skel, const struct tables *t, const struct sc
 		err = put(skel->maps.chaos_resolved, &t->resolved[i].key, &t->resolved[i].number);
 	if (!err && t->http)
 		err = put(skel->maps.chaos_http_table, &zero, t->http);
+	err = err ?: put_array(skel->maps.chaos_forms, t->forms, sizeof(*t->forms), t->forms_count);
 	if (!err && t->patterns_count) {
 		err = put(skel->maps.chaos_patterns, &zero, &t->patterns);
 		err = err
@@ -339,7 +342,7 @@ int engine_open(const struct tables *tables, const struct schedule *schedule, co
 	int ret;
 
 	memset(engine, 0, sizeof(*engine));
-	engine->egress_fd = engine->ingress_fd = engine->ifb_fd = engine->pick_fd = -1;
+	engine->egress_fd = engine->ingress_fd = engine->answer_fd = engine->ifb_fd = engine->pick_fd = -1;
 	if (!skel)
 		return attach_explain_load(-errno, err);
 	engine->skel = skel;
@@ -379,6 +382,7 @@ int engine_open(const struct tables *tables, const struct schedule *schedule, co
 	engine->sock_fd = bpf_map__fd(skel->maps.chaos_sock);
 	engine->egress_fd = fd_of(skel->progs.chaos_tc_out);
 	engine->ingress_fd = fd_of(skel->progs.chaos_tc_in);
+	engine->answer_fd = fd_of(skel->progs.chaos_answer);
 	engine->ifb_fd = fd_of(skel->progs.chaos_tc_ifb);
 	engine->pick_fd = fd_of(skel->progs.chaos_tc_pick);
 out:

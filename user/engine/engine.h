@@ -26,8 +26,8 @@ struct engine {
 	uint32_t generation;
 	char pin_dir[96]; /* of this load, empty before engine_pin() */
 	int control_fd, sock_fd;
-	int egress_fd, ingress_fd; /* tc programs, -1 when no rule needs them */
-	int ifb_fd, pick_fd;       /* those of packets that arrive and wait; `pick` only where they need it */
+	int egress_fd, ingress_fd, answer_fd; /* tc programs, -1 when no rule needs them */
+	int ifb_fd, pick_fd; /* those of packets that arrive and wait; `pick` only where they need it */
 	struct bpf_link *links[ENGINE_MAX_LINKS];
 	const struct bpf_program *programs[ENGINE_MAX_LINKS]; /* of each link */
 	int links_count;

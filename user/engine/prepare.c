@@ -121,7 +121,8 @@ int rule_devices(const struct rules *rules, const struct tables *tables, size_t 
 static unsigned int needs_of(const struct prepare *p, const struct netns *netns, const struct chaos_vector *possible,
 			     const struct device *device)
 {
-	unsigned int needs = 0, all = CHAOS_DEVICE_EGRESS | CHAOS_DEVICE_INGRESS | CHAOS_DEVICE_FQ | CHAOS_DEVICE_IFB;
+	const unsigned int arriving = CHAOS_DEVICE_INGRESS | CHAOS_DEVICE_ANSWER;
+	unsigned int needs = 0, all = CHAOS_DEVICE_EGRESS | arriving | CHAOS_DEVICE_FQ | CHAOS_DEVICE_IFB;
 
 	for (size_t i = 0; i < p->rules->count && needs != all; i++) {
 		unsigned int of_rule = rule_device_needs(&p->rules->rules[i]);
@@ -129,6 +130,9 @@ static unsigned int needs_of(const struct prepare *p, const struct netns *netns,
 		if (has_rule(possible, i) && (of_rule & ~needs) && rule_wants(netns, &p->rules->rules[i], device))
 			needs |= of_rule;
 	}
+	/* The one for answers runs first, as it is attached later: no device gets the other after it. */
+	if (needs & CHAOS_DEVICE_ANSWER && p->tables->device_needs & CHAOS_DEVICE_INGRESS)
+		needs |= CHAOS_DEVICE_INGRESS;
 	/* The filter that picks what is held must be there before our program is: no device gets it later. */
 	if (needs & CHAOS_DEVICE_INGRESS && p->engine && p->engine->pick_fd >= 0)
 		needs |= CHAOS_DEVICE_IFB;
@@ -199,7 +203,7 @@ static struct prepared_device *device_of(struct prepared_netns *space, unsigned 
 	if (!more)
 		return NULL;
 	space->devices = more;
-	more[space->count] = (struct prepared_device){ .ifindex = ifindex, .links = { -1, -1 } };
+	more[space->count] = (struct prepared_device){ .ifindex = ifindex, .links = { -1, -1, -1 } };
 	return &more[space->count++];
 }
 
@@ -216,6 +220,7 @@ static int prepare_ifb(const struct prepare *p, struct prepared_netns *space, st
 	const struct device_wish wish = {
 		.egress_prog_fd = p->engine->ifb_fd,
 		.ingress_prog_fd = -1,
+		.answer_prog_fd = -1,
 		.fq = true,
 		.fq_horizon_ns = p->horizon_ns,
 		.generation = p->engine->generation,
@@ -236,10 +241,11 @@ static int prepare_one(struct prepare *p, struct prepared_netns *space, const st
 		       struct error *err)
 {
 	struct prepared_device *done = device_of(space, device->ifindex);
-	struct device_result result = { .egress_link_fd = -1, .ingress_link_fd = -1 };
+	struct device_result result = { .egress_link_fd = -1, .ingress_link_fd = -1, .answer_link_fd = -1 };
 	struct device_wish wish = {
 		.egress_prog_fd = -1,
 		.ingress_prog_fd = -1,
+		.answer_prog_fd = -1,
 		.pick_prog_fd = -1,
 		.fq_horizon_ns = p->horizon_ns,
 		.generation = p->engine->generation,
@@ -256,6 +262,8 @@ static int prepare_one(struct prepare *p, struct prepared_netns *space, const st
 		wish.egress_prog_fd = p->engine->egress_fd;
 	if (needs & CHAOS_DEVICE_INGRESS)
 		wish.ingress_prog_fd = p->engine->ingress_fd;
+	if (needs & CHAOS_DEVICE_ANSWER)
+		wish.answer_prog_fd = p->engine->answer_fd;
 	if (needs & CHAOS_DEVICE_IFB) {
 		ret = prepare_ifb(p, space, err);
 		if (ret)
@@ -273,9 +281,11 @@ static int prepare_one(struct prepare *p, struct prepared_netns *space, const st
 		p->devices++;
 	done->flags |= result.flags;
 	if (result.egress_link_fd >= 0)
-		done->links[0] = result.egress_link_fd;
+		done->links[TCPROG_EGRESS] = result.egress_link_fd;
 	if (result.ingress_link_fd >= 0)
-		done->links[1] = result.ingress_link_fd;
+		done->links[TCPROG_INGRESS] = result.ingress_link_fd;
+	if (result.answer_link_fd >= 0)
+		done->links[TCPROG_ANSWER] = result.answer_link_fd;
 	ret = tell_programs(p, space, done);
 	return ret ? error_set(err, ret, EXIT_FAILED, "cannot note device %s: %s", device->name, strerror(-ret)) : 0;
 }
@@ -370,9 +380,9 @@ void prepare_free(struct prepare *p)
 {
 	for (size_t i = 0; i < p->count; i++) {
 		for (size_t d = 0; d < p->spaces[i].count; d++) {
-			for (int side = 0; side < 2; side++) {
-				if (p->spaces[i].devices[d].links[side] >= 0)
-					close(p->spaces[i].devices[d].links[side]);
+			for (int place = 0; place < TCPROG_PLACE_COUNT; place++) {
+				if (p->spaces[i].devices[d].links[place] >= 0)
+					close(p->spaces[i].devices[d].links[place]);
 			}
 		}
 		if (p->spaces[i].ifb_link >= 0)

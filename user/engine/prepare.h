@@ -14,13 +14,14 @@
 #include "user/base/process.h"
 #include "user/engine/device.h"
 #include "user/engine/engine.h"
+#include "user/engine/tcprog.h"
 #include "user/rules/rules.h"
 #include "user/tables/tables.h"
 
 struct prepared_device {
 	unsigned int ifindex;
-	unsigned int flags; /* enum chaos_device_flag */
-	int links[2];       /* TCX links that are not pinned, or -1 */
+	unsigned int flags;            /* enum chaos_device_flag */
+	int links[TCPROG_PLACE_COUNT]; /* TCX links, or -1 */
 };
 
 struct prepared_netns {

@@ -21,19 +21,40 @@
 #define NAME_PREFIX   "chaos_"
 #define MAX_TCX_PROGS 64 /* BPF_MPROG_MAX of the kernel */
 
-static const char *const side_name[] = { [TCPROG_EGRESS] = "egress", [TCPROG_INGRESS] = "ingress" };
-_Static_assert(sizeof(side_name) / sizeof(*side_name) == TCPROG_SIDE_COUNT, "a name for each side");
+static const char *const place_name[] = {
+	[TCPROG_EGRESS] = "egress",
+	[TCPROG_INGRESS] = "ingress",
+	[TCPROG_ANSWER] = "answer",
+};
+_Static_assert(sizeof(place_name) / sizeof(*place_name) == TCPROG_PLACE_COUNT, "a name for each place");
+
+/* Of a device. */
+enum side {
+	SIDE_EGRESS,
+	SIDE_INGRESS,
+	SIDE_COUNT,
+};
+
+static enum side side_of(enum tcprog_place place)
+{
+	return place == TCPROG_EGRESS ? SIDE_EGRESS : SIDE_INGRESS;
+}
+
+static uint32_t handle_of(enum tcprog_place place, uint32_t generation)
+{
+	return place == TCPROG_ANSWER ? TCPROG_ANSWER_HANDLE(generation) : TCPROG_HANDLE(generation);
+}
 
 bool tcprog_no_tcx;
 
-static enum bpf_attach_type tcx_type(enum tcprog_side side)
+static enum bpf_attach_type tcx_type(enum side side)
 {
-	return side == TCPROG_EGRESS ? BPF_TCX_EGRESS : BPF_TCX_INGRESS;
+	return side == SIDE_EGRESS ? BPF_TCX_EGRESS : BPF_TCX_INGRESS;
 }
 
-static uint32_t clsact_parent(enum tcprog_side side)
+static uint32_t clsact_parent(enum side side)
 {
-	return TC_H_MAKE(TC_H_CLSACT, side == TCPROG_EGRESS ? TC_H_MIN_EGRESS : TC_H_MIN_INGRESS);
+	return TC_H_MAKE(TC_H_CLSACT, side == SIDE_EGRESS ? TC_H_MIN_EGRESS : TC_H_MIN_INGRESS);
 }
 
 static bool is_our_name(const char *name)
@@ -43,16 +64,16 @@ static bool is_our_name(const char *name)
 
 /* TCX */
 
-static bool pin_path(char *path, size_t size, const struct netns *netns, unsigned int ifindex, enum tcprog_side side,
+static bool pin_path(char *path, size_t size, const struct netns *netns, unsigned int ifindex, enum tcprog_place place,
 		     const char *dir)
 {
-	return (size_t)snprintf(path, size, "%s/tcx_%" PRIu64 "_%u_%s", dir, netns->inode, ifindex, side_name[side]) <
+	return (size_t)snprintf(path, size, "%s/tcx_%" PRIu64 "_%u_%s", dir, netns->inode, ifindex, place_name[place]) <
 	       size;
 }
 
 struct link_request {
 	unsigned int ifindex;
-	enum tcprog_side side;
+	enum side side;
 	int prog_fd;
 };
 
@@ -67,14 +88,14 @@ static int link_here(void *arg)
 	return fd == -EINVAL || fd == -E2BIG ? -EOPNOTSUPP : fd;
 }
 
-int tcprog_link(const struct netns *netns, unsigned int ifindex, enum tcprog_side side, int prog_fd,
+int tcprog_link(const struct netns *netns, unsigned int ifindex, enum tcprog_place place, int prog_fd,
 		const char *pin_dir)
 {
-	struct link_request request = { ifindex, side, prog_fd };
+	struct link_request request = { ifindex, side_of(place), prog_fd };
 	char path[PATH_MAX];
 	int fd, ret;
 
-	if (pin_dir && !pin_path(path, sizeof(path), netns, ifindex, side, pin_dir))
+	if (pin_dir && !pin_path(path, sizeof(path), netns, ifindex, place, pin_dir))
 		return -ENAMETOOLONG;
 	fd = tcprog_no_tcx ? -EOPNOTSUPP : netns_run(netns, link_here, &request);
 	if (fd == -EEXIST && pin_dir) /* this very program is there: the same load has been here before */
@@ -93,14 +114,14 @@ int tcprog_link(const struct netns *netns, unsigned int ifindex, enum tcprog_sid
 	return fd;
 }
 
-void tcprog_unlink(const struct netns *netns, unsigned int ifindex, enum tcprog_side side, int link_fd,
+void tcprog_unlink(const struct netns *netns, unsigned int ifindex, enum tcprog_place place, int link_fd,
 		   const char *pin_dir)
 {
 	char path[PATH_MAX];
 
 	if (link_fd < 0)
 		return;
-	if (pin_dir && pin_path(path, sizeof(path), netns, ifindex, side, pin_dir))
+	if (pin_dir && pin_path(path, sizeof(path), netns, ifindex, place, pin_dir))
 		unlink(path);
 	close(link_fd);
 }
@@ -147,7 +168,7 @@ struct search {
 };
 
 /* A program without a link was attached by something else than us, whatever its name. */
-static int count_side(unsigned int ifindex, enum tcprog_side side, size_t *links)
+static int count_side(unsigned int ifindex, enum side side, size_t *links)
 {
 	__u32 progs[MAX_TCX_PROGS], ids[MAX_TCX_PROGS] = { 0 };
 	LIBBPF_OPTS(bpf_prog_query_opts, opts, .prog_ids = progs, .link_ids = ids, .count = MAX_TCX_PROGS);
@@ -172,7 +193,7 @@ static int count_here(void *arg)
 	int ret;
 
 	for (i = 0; i < search->count; i++) {
-		for (side = 0; side < TCPROG_SIDE_COUNT; side++) {
+		for (side = 0; side < SIDE_COUNT; side++) {
 			ret = count_side(search->devices[i].ifindex, side, search->links);
 			if (ret == -EINVAL)
 				return 0; /* before 6.6: no TCX, so none of ours */
@@ -226,16 +247,15 @@ static struct filter read_filter(const struct nlmsghdr *message)
 	return filter;
 }
 
-static bool is_our_filter(const struct filter *filter)
-{
-	uint32_t first = filter->handle >> 20;
-
-	return (first == TCPROG_HANDLE(0) >> 20 || first == TCPROG_PICK_HANDLE(0) >> 20) && is_our_name(filter->name);
-}
-
 static bool is_of_generation(const struct filter *filter, uint32_t generation)
 {
-	return filter->handle == TCPROG_HANDLE(generation) || filter->handle == TCPROG_PICK_HANDLE(generation);
+	return filter->handle == TCPROG_HANDLE(generation) || filter->handle == TCPROG_PICK_HANDLE(generation) ||
+	       filter->handle == TCPROG_ANSWER_HANDLE(generation);
+}
+
+static bool is_our_filter(const struct filter *filter)
+{
+	return is_of_generation(filter, filter->handle) && is_our_name(filter->name);
 }
 
 static uint32_t filter_prio(const struct filter *filter)
@@ -244,7 +264,7 @@ static uint32_t filter_prio(const struct filter *filter)
 }
 
 /* Filters of one side; free the array with free(). */
-static int list_filters(struct netlink *nl, unsigned int ifindex, enum tcprog_side side, struct filter **filters,
+static int list_filters(struct netlink *nl, unsigned int ifindex, enum side side, struct filter **filters,
 			size_t *count)
 {
 	const struct nlmsghdr *message = NULL;
@@ -303,9 +323,9 @@ int tcprog_clsact_get(struct netlink *nl, unsigned int ifindex, struct tcprog_cl
 	ret = clsact_kind(nl, ifindex, clsact->kind, sizeof(clsact->kind));
 	if (ret || !clsact->kind[0])
 		return ret;
-	for (side = 0; !ret && side < TCPROG_SIDE_COUNT; side++) {
+	for (side = 0; !ret && side < SIDE_COUNT; side++) {
 		/* An ingress queue takes any parent for its one side. */
-		if (side == TCPROG_EGRESS && strcmp(clsact->kind, "clsact"))
+		if (side == SIDE_EGRESS && strcmp(clsact->kind, "clsact"))
 			continue;
 		ret = list_filters(nl, ifindex, side, &filters, &count);
 		for (i = 0; !ret && i < count; i++) {
@@ -345,7 +365,7 @@ int tcprog_clsact_delete(struct netlink *nl, unsigned int ifindex)
 }
 
 static struct nlmsghdr *begin_filter(struct netlink *nl, uint16_t type, uint16_t flags, unsigned int ifindex,
-				     enum tcprog_side side, uint32_t prio, uint32_t handle)
+				     enum side side, uint32_t prio, uint32_t handle)
 {
 	struct nlmsghdr *request;
 	struct tcmsg *tc;
@@ -363,7 +383,7 @@ static struct nlmsghdr *begin_filter(struct netlink *nl, uint16_t type, uint16_t
  * The lowest priority that we can have. All filters of one priority are of one kind and one protocol; among bpf filters
  * the newest runs first, so sharing the priority of another's bpf filter puts ours in front.
  */
-static int choose_prio(struct netlink *nl, unsigned int ifindex, enum tcprog_side side, uint32_t handle, uint32_t *prio)
+static int choose_prio(struct netlink *nl, unsigned int ifindex, enum side side, uint32_t handle, uint32_t *prio)
 {
 	struct filter *filters;
 	size_t i, count;
@@ -389,7 +409,7 @@ static int choose_prio(struct netlink *nl, unsigned int ifindex, enum tcprog_sid
 }
 
 /* Begins a filter that runs the program; its options are left open. */
-static int begin_program(struct netlink *nl, unsigned int ifindex, enum tcprog_side side, int prog_fd, uint32_t handle,
+static int begin_program(struct netlink *nl, unsigned int ifindex, enum side side, int prog_fd, uint32_t handle,
 			 struct nlmsghdr **request, struct nlattr **options)
 {
 	char own[BPF_OBJ_NAME_LEN] = "", name[sizeof(NAME_PREFIX) + BPF_OBJ_NAME_LEN];
@@ -409,13 +429,13 @@ static int begin_program(struct netlink *nl, unsigned int ifindex, enum tcprog_s
 	return 0;
 }
 
-int tcprog_filter(struct netlink *nl, unsigned int ifindex, enum tcprog_side side, int prog_fd, uint32_t generation)
+int tcprog_filter(struct netlink *nl, unsigned int ifindex, enum tcprog_place place, int prog_fd, uint32_t generation)
 {
 	struct nlmsghdr *request;
 	struct nlattr *options;
 	int ret;
 
-	ret = begin_program(nl, ifindex, side, prog_fd, TCPROG_HANDLE(generation), &request, &options);
+	ret = begin_program(nl, ifindex, side_of(place), prog_fd, handle_of(place, generation), &request, &options);
 	if (ret)
 		return ret;
 	mnl_attr_put_u32(request, TCA_BPF_FLAGS, TCA_BPF_FLAG_ACT_DIRECT);
@@ -423,16 +443,16 @@ int tcprog_filter(struct netlink *nl, unsigned int ifindex, enum tcprog_side sid
 	return netlink_talk(nl);
 }
 
-int tcprog_filter_there(struct netlink *nl, unsigned int ifindex, enum tcprog_side side, uint32_t generation,
+int tcprog_filter_there(struct netlink *nl, unsigned int ifindex, enum tcprog_place place, uint32_t generation,
 			bool *there)
 {
 	struct filter *filters;
 	size_t count;
-	int ret = list_filters(nl, ifindex, side, &filters, &count);
+	int ret = list_filters(nl, ifindex, side_of(place), &filters, &count);
 
 	*there = false;
 	for (size_t i = 0; i < count; i++)
-		*there = *there || (is_our_filter(&filters[i]) && filters[i].handle == TCPROG_HANDLE(generation));
+		*there = *there || (is_our_filter(&filters[i]) && filters[i].handle == handle_of(place, generation));
 	free(filters);
 	return ret;
 }
@@ -458,7 +478,7 @@ int tcprog_pick(struct netlink *nl, unsigned int ifindex, int prog_fd, uint32_t 
 	struct nlattr *options;
 	int ret;
 
-	ret = begin_program(nl, ifindex, TCPROG_INGRESS, prog_fd, TCPROG_PICK_HANDLE(generation), &request, &options);
+	ret = begin_program(nl, ifindex, SIDE_INGRESS, prog_fd, TCPROG_PICK_HANDLE(generation), &request, &options);
 	if (ret)
 		return ret;
 	put_redirect(request, to);
@@ -472,7 +492,7 @@ static int count_others_here(void *arg)
 	__u32 progs[MAX_TCX_PROGS];
 	LIBBPF_OPTS(bpf_prog_query_opts, opts, .prog_ids = progs, .count = MAX_TCX_PROGS);
 	const struct search *search = arg;
-	int ret = bpf_prog_query_opts(search->devices->ifindex, tcx_type(TCPROG_INGRESS), &opts);
+	int ret = bpf_prog_query_opts(search->devices->ifindex, tcx_type(SIDE_INGRESS), &opts);
 
 	for (__u32 i = 0; !ret && i < opts.count; i++)
 		*search->links += !is_our_prog(progs[i]);
@@ -493,15 +513,14 @@ int tcprog_others_arriving(struct netlink *nl, const struct netns *netns, unsign
 	ret = ret ?: clsact_kind(nl, ifindex, kind, sizeof(kind));
 	if (ret || !kind[0])
 		return ret;
-	ret = list_filters(nl, ifindex, TCPROG_INGRESS, &filters, &count);
+	ret = list_filters(nl, ifindex, SIDE_INGRESS, &filters, &count);
 	for (i = 0; !ret && i < count; i++) /* handle 0: the head of a priority */
 		*others += !is_our_filter(&filters[i]) && (filters[i].handle || strcmp(filters[i].kind, "bpf"));
 	free(filters);
 	return ret;
 }
 
-static int delete_filters(struct netlink *nl, unsigned int ifindex, enum tcprog_side side, uint32_t generation,
-			  uint32_t keep)
+static int delete_filters(struct netlink *nl, unsigned int ifindex, enum side side, uint32_t generation, uint32_t keep)
 {
 	struct filter *filters;
 	size_t i, count;
@@ -524,8 +543,8 @@ int tcprog_filters_delete(struct netlink *nl, unsigned int ifindex, uint32_t gen
 {
 	int egress, ingress;
 
-	egress = delete_filters(nl, ifindex, TCPROG_EGRESS, generation, keep);
-	ingress = delete_filters(nl, ifindex, TCPROG_INGRESS, generation, keep);
+	egress = delete_filters(nl, ifindex, SIDE_EGRESS, generation, keep);
+	ingress = delete_filters(nl, ifindex, SIDE_INGRESS, generation, keep);
 	if (egress < 0 || ingress < 0)
 		return egress < 0 ? egress : ingress;
 	return egress + ingress;

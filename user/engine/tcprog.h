@@ -16,26 +16,29 @@
 #include "user/engine/device.h"
 #include "user/engine/netlink.h"
 
-/* Filter handles are c4a and 20 bits of the load's generation; c4b for those of tcprog_pick(). */
-#define TCPROG_HANDLE(generation)      (0xc4a00000U | ((generation)&0xfffff))
-#define TCPROG_PICK_HANDLE(generation) (0xc4b00000U | ((generation)&0xfffff))
+/* Filter handles are c4a and 20 bits of the load's generation; c4b for those of tcprog_pick(), c4c for TCPROG_ANSWER. */
+#define TCPROG_HANDLE(generation)        (0xc4a00000U | ((generation)&0xfffff))
+#define TCPROG_PICK_HANDLE(generation)   (0xc4b00000U | ((generation)&0xfffff))
+#define TCPROG_ANSWER_HANDLE(generation) (0xc4c00000U | ((generation)&0xfffff))
 
 /* For tests: behave like a kernel without TCX. */
 extern bool tcprog_no_tcx;
 
-enum tcprog_side {
+/* One program of a load can be at each. */
+enum tcprog_place {
 	TCPROG_EGRESS,
 	TCPROG_INGRESS,
-	TCPROG_SIDE_COUNT,
+	TCPROG_ANSWER, /* ingress as well, in front of the other when it is attached after it */
+	TCPROG_PLACE_COUNT,
 };
 
 /*
- * A TCX link on the device, first in line; pinned as DIR/tcx_NETNS_IFINDEX_SIDE when `pin_dir` is given. Its
+ * A TCX link on the device, first in line; pinned as DIR/tcx_NETNS_IFINDEX_PLACE when `pin_dir` is given. Its
  * descriptor, -EOPNOTSUPP when this kernel has no TCX, or what went wrong.
  */
-int tcprog_link(const struct netns *netns, unsigned int ifindex, enum tcprog_side side, int prog_fd,
+int tcprog_link(const struct netns *netns, unsigned int ifindex, enum tcprog_place place, int prog_fd,
 		const char *pin_dir);
-void tcprog_unlink(const struct netns *netns, unsigned int ifindex, enum tcprog_side side, int link_fd,
+void tcprog_unlink(const struct netns *netns, unsigned int ifindex, enum tcprog_place place, int link_fd,
 		   const char *pin_dir);
 
 /* What sits on a device's clsact. */
@@ -48,10 +51,10 @@ int tcprog_clsact_make(struct netlink *nl, unsigned int ifindex);
 int tcprog_clsact_delete(struct netlink *nl, unsigned int ifindex);
 
 /* A filter of that generation; the device must have a clsact. */
-int tcprog_filter(struct netlink *nl, unsigned int ifindex, enum tcprog_side side, int prog_fd, uint32_t generation);
+int tcprog_filter(struct netlink *nl, unsigned int ifindex, enum tcprog_place place, int prog_fd, uint32_t generation);
 
 /* Is it there? 0 and *there, or what went wrong. */
-int tcprog_filter_there(struct netlink *nl, unsigned int ifindex, enum tcprog_side side, uint32_t generation,
+int tcprog_filter_there(struct netlink *nl, unsigned int ifindex, enum tcprog_place place, uint32_t generation,
 			bool *there);
 
 /*

@@ -46,14 +46,14 @@ static bool is_off_device(int link_fd)
 	return bpf_obj_get_info_by_fd(link_fd, &info, &len) == 0 && !info.xdp.ifindex;
 }
 
-static bool has_program(struct netlink *nl, const struct prepared_device *prepared, enum tcprog_side side,
+static bool has_program(struct netlink *nl, const struct prepared_device *prepared, enum tcprog_place place,
 			uint32_t generation)
 {
 	bool there;
 
-	if (prepared->links[side] >= 0)
-		return !is_off_device(prepared->links[side]);
-	return tcprog_filter_there(nl, prepared->ifindex, side, generation, &there) || there;
+	if (prepared->links[place] >= 0)
+		return !is_off_device(prepared->links[place]);
+	return tcprog_filter_there(nl, prepared->ifindex, place, generation, &there) || there;
 }
 
 static bool has_queue(const struct qdisc_list *queues, unsigned int ifindex)
@@ -71,6 +71,8 @@ static const char *missing(struct netlink *nl, const struct qdisc_list *queues, 
 		return "detached the program at what leaves by";
 	if (prepared->flags & CHAOS_DEVICE_INGRESS && !has_program(nl, prepared, TCPROG_INGRESS, generation))
 		return "detached the program at what arrives at";
+	if (prepared->flags & CHAOS_DEVICE_ANSWER && !has_program(nl, prepared, TCPROG_ANSWER, generation))
+		return "detached the program at the answers that arrive at";
 	if (prepared->flags & CHAOS_DEVICE_FQ && !has_queue(queues, prepared->ifindex))
 		return "replaced the queue of";
 	return NULL;

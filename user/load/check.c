@@ -219,6 +219,9 @@ static void describe(const struct load *load, size_t index, struct rule_plan *pl
 		append(m, size, "%sbreak-after: %s packets are cut by a %s program", m[0] ? "; " : "",
 		       rule_fault_needs(rule, CHAOS_BREAK_AFTER) & CHAOS_DEVICE_INGRESS ? "arriving" : "leaving",
 		       tcx ? "TCX" : "clsact");
+	if (faults & CHAOS_ANSWERS)
+		append(m, size, "%s%s: a %s program changes the answer where it arrives", m[0] ? "; " : "",
+		       fault_names[__builtin_ctz(faults & CHAOS_ANSWERS)], tcx ? "TCX" : "clsact");
 	if (faults & 1 << CHAOS_HALF_OPEN)
 		append(m, size, "%shalf-open: arriving packets at the socket, leaving ones by a %s program",
 		       m[0] ? "; " : "", tcx ? "TCX" : "clsact");
@@ -373,6 +376,10 @@ static void add_notes(const struct load *load, size_t index, struct rule_plan *p
 	if (m->http.given)
 		add_note(plan, "requests are read in clear text: connections that speak TLS or HTTP/2, or send a "
 			       "request before the last one has its answer, are left alone and counted");
+	if (rule->fault.faults & CHAOS_ANSWERS && !(rule->fault.faults & 1 << CHAOS_HANG))
+		add_note(plan,
+			 "an answer that is shorter than the one in its place gets a shorter form, events tell which; "
+			 "one without a body is left alone");
 	if (m->http.model.text || m->http.body_contains.text)
 		add_note(plan, "of a request's body the first 16 KiB are read");
 	if (rule->fault.break_chunks)

@@ -461,13 +461,13 @@ static void say_connections(struct sentence *s, const struct rule *rule)
 	static const enum chaos_fault order[] = { CHAOS_DROP,           CHAOS_DELAY,     CHAOS_REFUSE,  CHAOS_RESET,
 						  CHAOS_ACCEPT_SILENCE, CHAOS_TLS_STALL, CHAOS_CORRUPT, CHAOS_DUPLICATE,
 						  CHAOS_REORDER,        CHAOS_HALF_OPEN, CHAOS_RATE,    CHAOS_TOKENS,
-						  CHAOS_BREAK_AFTER };
+						  CHAOS_BREAK_AFTER,    CHAOS_STATUS,    CHAOS_BODY,    CHAOS_HANG };
 	const size_t orders = sizeof(order) / sizeof(order[0]);
 	size_t count = (size_t)__builtin_popcount(rule->fault.faults), said = 0;
 
 	say_protocol(s, &rule->match);
 	if (rule->match.http.given) {
-		say(s, "connections of ");
+		say(s, rule->fault.faults & CHAOS_ANSWERS ? "" : "connections of ");
 		say_http(s, &rule->match.http);
 	} else {
 		say(s, "connections");
@@ -490,6 +490,8 @@ static void say_connections(struct sentence *s, const struct rule *rule)
 			say(s, "are accepted and never answered");
 		} else if (order[i] == CHAOS_TLS_STALL) {
 			say(s, "never finish their TLS handshake");
+		} else if (1 << order[i] & CHAOS_ANSWERS) {
+			say_answer(s, &rule->fault);
 		} else if (order[i] == CHAOS_BREAK_AFTER) {
 			say_break(s, rule);
 		} else if (order[i] == CHAOS_HALF_OPEN) {

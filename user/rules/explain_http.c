@@ -1,12 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* A rule about requests of HTTP in plain English. */
+#include "user/base/names.h"
 #include "user/rules/explain_internal.h"
+
+void say_answer(struct sentence *s, const struct fault *fault)
+{
+	static const char *const bodies[] = { "", " with an empty body", " with garbage",
+					      " with JSON that stops in the middle", " with a page of HTML" };
+
+	if (fault->faults & 1U << CHAOS_HANG) {
+		say(s, "are never answered");
+		return;
+	}
+	say(s, "are answered %u%s", fault->status ? fault->status : 200, bodies[fault->body]);
+	if (fault->as)
+		say(s, " as %s would", provider_names[fault->as]);
+	if (fault->retry_after) {
+		say(s, ", to be tried again after ");
+		say_duration(s, fault->retry_after_ns);
+	}
+}
 
 void say_http(struct sentence *s, const struct http_match *http)
 {
 	const char *gap = "";
 
-	say(s, "HTTP requests (");
+	say(s, "HTTP requests");
+	if (!http->path.text && !http->method.text && !http->model.text && !http->headers_count &&
+	    !http->body_contains.text)
+		return;
+	say(s, " (");
 	if (http->method.text || http->path.text) {
 		say(s, "%s%s%s", http->method.text ? http->method.text : "",
 		    http->method.text && http->path.text ? " " : "", http->path.text ? http->path.text : "");

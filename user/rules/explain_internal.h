@@ -27,6 +27,9 @@ void say_whom(struct sentence *s, const struct match *match);
 /* user/rules/explain_http.c: "HTTP requests (POST /v1/chat/completions, model qwen-*)" */
 void say_http(struct sentence *s, const struct http_match *http);
 
+/* The same file: "are answered 429 as openai would, to be tried again after 20 s" */
+void say_answer(struct sentence *s, const struct fault *fault);
+
 /* user/rules/explain_call.c: "GPU allocations of ... fail with out of memory" */
 void say_call(struct sentence *s, const struct rule *rule);
 

@@ -63,6 +63,11 @@ static const struct {
 	{ "tokens", NULL, "tokens=5/s" },
 	{ "dns", NULL, "dns=nxdomain" },
 	{ "break-after", NULL, "break-after=4KiB" },
+	{ "status", NULL, "status=429" },
+	{ "retry-after", NULL, "retry-after=20s" },
+	{ "body", NULL, "body=html" },
+	{ "as", NULL, "as=openai" },
+	{ "hang", "true", "hang" },
 	{ "gpu-oom", "true", "gpu-oom" },
 	{ "call", NULL, "call.library=libz.so.1 call.function=crc32 call.returns=0" },
 	{ "errno", NULL, "errno.operation=open errno.error=EIO" },
@@ -457,12 +462,11 @@ static int unknown_fault(const char *word, struct error *err)
 	if (near)
 		error_hint(err, "did you mean '%s'?", near);
 	else
-		error_hint(
-			err,
-			"faults are drop, delay, jitter, distribution, refuse, reset, accept-silence, "
-			"tls-stall, duplicate, "
-			"corrupt, reorder, half-open, rate, tokens, dns, break-after, gpu-oom, call and errno, as in "
-			"delay=5s");
+		error_hint(err, "faults are drop, delay, jitter, distribution, refuse, reset, accept-silence, "
+				"tls-stall, duplicate, "
+				"corrupt, reorder, half-open, rate, tokens, dns, break-after, status, body, hang, "
+				"gpu-oom, call and errno, as in "
+				"delay=5s");
 	return -EINVAL;
 }
 

@@ -123,6 +123,34 @@ struct ramp {
 	uint64_t over_ns; /* 0: it stays */
 };
 
+/* What the body of an answer is to be. */
+enum body {
+	BODY_JSON, /* an error */
+	BODY_EMPTY,
+	BODY_GARBAGE,
+	BODY_TRUNCATED, /* JSON that stops in the middle, of its right length for HTTP */
+	BODY_HTML,
+	BODY_COUNT,
+};
+
+/* Whose errors. */
+enum provider {
+	PROVIDER_ANY,
+	PROVIDER_OPENAI,
+	PROVIDER_OPENAI_QUOTA,
+	PROVIDER_AZURE,
+	PROVIDER_ANTHROPIC,
+	PROVIDER_GEMINI,
+	PROVIDER_BEDROCK,
+	PROVIDER_LLAMA,
+	PROVIDER_VLLM,
+	PROVIDER_TGI,
+	PROVIDER_COUNT,
+};
+
+/* Ended by NULL: of enum body from BODY_EMPTY on, and of enum provider. */
+extern const char *const body_names[], *const provider_names[];
+
 struct fault {
 	struct mark mark;
 	unsigned int faults;	   /* set of 1 << enum chaos_fault */
@@ -145,6 +173,11 @@ struct fault {
 	uint64_t break_bytes, break_ns; /* break-after: one of these two, */
 	uint32_t break_chunks;		/* or this one */
 	enum chaos_break_how break_how;
+	uint32_t status;	   /* of HTTP; 0: the server's, if there is a body, 200 */
+	enum body body;
+	enum provider as;
+	bool retry_after;
+	uint64_t retry_after_ns;
 	uint64_t oom_min_bytes, oom_above_bytes; /* gpu-oom; 0: no limit */
 	uint32_t oom_failures;	   /* gpu-oom: calls that fail in a row */
 	struct text call_library, call_function; /* call: name or path of a file; symbol or demangled name */

@@ -447,8 +447,11 @@ const struct key fault_keys[] = {
 	{ "duplicate", key_duplicate, 0 },
 	{ "reorder", key_reorder, 0 },
 	{ "dns", key_dns, 0 },
-	{ "status", NULL, 0 },
-	{ "body", NULL, 0 },
+	{ "status", key_http_status, 0 },
+	{ "retry-after", key_retry_after, 0 },
+	{ "body", key_http_body, 0 },
+	{ "as", key_as, 0 },
+	{ "hang", key_hang, 0 },
 	{ "gpu-oom", key_gpu_oom, 0 },
 	{ "call", key_call, 0 },
 	{ "errno", key_errno, 0 },
@@ -550,6 +553,8 @@ int key_fault(struct parser *p, const struct node *node, void *target)
 	if (!fault->faults)
 		return fail(p, node->mark, "no fault here, expected one such as drop, delay, refuse or reset");
 	err = check_alone(p, node, fault);
+	if (!err)
+		err = answer_check(p, node, fault);
 	if (err)
 		return err;
 	if (HAS(fault, CHAOS_DELAY) && fault->drop_all)

@@ -187,33 +187,42 @@ int key_http(struct parser *p, const struct node *node, void *target)
 int http_check(struct parser *p, const struct node *node, struct rule *rule)
 {
 	static const unsigned int possible =
-		1U << CHAOS_DROP | 1U << CHAOS_DELAY | 1U << CHAOS_RESET | 1U << CHAOS_BREAK_AFTER;
+		1U << CHAOS_DROP | 1U << CHAOS_DELAY | 1U << CHAOS_RESET | 1U << CHAOS_BREAK_AFTER | CHAOS_ANSWERS;
 	const struct fault *fault = &rule->fault;
 	const struct node *match = node_get(node, "match"), *per = node_get(node, "per"), *found;
-	const unsigned int other = fault->faults & ~possible;
+	const unsigned int answers = fault->faults & CHAOS_ANSWERS, other = fault->faults & ~possible;
+	const char *key = "http";
 
-	if (!rule->match.http.given)
+	if (!rule->match.http.given && !answers)
 		return 0;
+	if (!rule->match.http.given) { /* any request */
+		rule->match.http = (struct http_match){ .given = true, .mark = fault->mark };
+		key = fault_names[__builtin_ctz(answers)];
+	}
 	if (other)
 		return fail(
 			p, rule->match.http.mark,
-			"'http' does not go with '%s', which is not about requests; it goes with delay, drop, reset "
-			"and break-after",
+			"'http' does not go with '%s', which is not about requests; it goes with delay, drop, reset, "
+			"break-after, status, body and hang",
 			fault_names[__builtin_ctz(other)]);
 	if (HAS(fault, CHAOS_DROP) && !fault->drop_all)
 		return fail(p, node_get(node_get(node, "fault"), "drop")->mark,
 			    "with 'http', 'drop' is for requests, not for single packets: write 'drop: true'");
 	if (rule->match.side == CHAOS_SIDE_SERVER)
-		return fail(
-			p, node_get(match, "side")->mark,
-			"'http' is for the client: its requests are read where they leave; leave 'side' out and name "
-			"the clients");
+		return fail(p, node_get(match, "side")->mark,
+			    "'%s' is for the client: its requests are read where they leave; leave 'side' out and name "
+			    "the clients",
+			    key);
 	found = node_get(match, "protocol");
 	if (found && rule->match.protocols & 1U << CHAOS_UDP)
-		return fail(p, found->mark, "'http' is for tcp only, HTTP/3 (udp) is encrypted");
+		return fail(p, found->mark, "'%s' is for tcp only, HTTP/3 (udp) is encrypted", key);
+	found = node_get(match, "direction");
+	if (found && answers && !(rule->match.directions & CHAOS_RESPONSE))
+		return fail(p, found->mark, "'%s' is about the response; leave 'direction' out",
+			    fault_names[__builtin_ctz(answers)]);
 	if (per && rule->per != CHAOS_PER_REQUEST)
-		return fail(p, per->mark, "'per: %s' makes no sense with 'http', decided for each request",
-			    per_names[rule->per]);
+		return fail(p, per->mark, "'per: %s' makes no sense with '%s', decided for each request",
+			    per_names[rule->per], key);
 	rule->per = CHAOS_PER_REQUEST;
 	rule->match.protocols = 1U << CHAOS_TCP;
 	return 0;

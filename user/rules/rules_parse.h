@@ -143,6 +143,15 @@ int key_http(struct parser *p, const struct node *node, void *http_match);
 int http_check(struct parser *p, const struct node *node, struct rule *rule); /* as fault_check() */
 void http_free(struct http_match *http);
 
+/* user/rules/rules_answer.c */
+
+int key_http_status(struct parser *p, const struct node *node, void *fault);
+int key_http_body(struct parser *p, const struct node *node, void *fault);
+int key_as(struct parser *p, const struct node *node, void *fault);
+int key_retry_after(struct parser *p, const struct node *node, void *fault);
+int key_hang(struct parser *p, const struct node *node, void *fault);
+int answer_check(struct parser *p, const struct node *node, struct fault *fault);
+
 /* user/rules/rules_call.c */
 
 int key_gpu_oom(struct parser *p, const struct node *node, void *fault);

@@ -342,8 +342,6 @@ static int check_key(struct parser *p, const struct node *child, const struct ke
 	*found = key_find(keys, child->key);
 	if (!*found)
 		return unknown_key(p, child, keys);
-	if (!(*found)->parse)
-		return fail(p, child->key_mark, "'%s' is not supported yet", child->key);
 	return 0;
 }
 

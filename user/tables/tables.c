@@ -607,6 +607,8 @@ unsigned int rule_device_needs(const struct rule *rule)
 		needs |= CHAOS_DEVICE_EGRESS;
 	if (faults & 1 << CHAOS_BREAK_AFTER && !cut_leaves(rule))
 		needs |= CHAOS_DEVICE_INGRESS;
+	if (faults & CHAOS_ANSWERS)
+		needs |= CHAOS_DEVICE_ANSWER;
 	if (faults & (1 << CHAOS_DNS | 1 << CHAOS_RESET))
 		needs |= CHAOS_DEVICE_EGRESS | CHAOS_DEVICE_INGRESS;
 	if (faults & CHAOS_DAMAGE)
@@ -711,8 +713,10 @@ bool rule_needs_assist(const struct rule *rule)
 /* Those for which tc looks at packets that arrive. */
 static bool all_arriving_name_ports(const struct rules *rules)
 {
+	const unsigned int arriving = CHAOS_DEVICE_INGRESS | CHAOS_DEVICE_ANSWER;
+
 	for (size_t i = 0; i < rules->count; i++) {
-		if (rule_device_needs(&rules->rules[i]) & CHAOS_DEVICE_INGRESS && !asks_names(&rules->rules[i]) &&
+		if (rule_device_needs(&rules->rules[i]) & arriving && !asks_names(&rules->rules[i]) &&
 		    !rules->rules[i].match.endpoint.ports_count)
 			return false;
 	}
@@ -735,6 +739,8 @@ static int make_rules(struct tables *t, const struct rules *rules, bool observe)
 		return -ENOMEM;
 	for (size_t i = 0; i < rules->count; i++) {
 		make_rule(&t->rules[i], &t->budgets[i], &rules->rules[i], observe);
+		if (tables_make_answer(t, &t->rules[i], &rules->rules[i].fault))
+			return -ENOMEM;
 		t->knobs.faults |= t->rules[i].faults;
 		t->device_needs |= rule_device_needs(&rules->rules[i]);
 		t->knobs.losses |= 1 << t->rules[i].loss;
@@ -862,6 +868,7 @@ void tables_free(struct tables *t)
 	free(t->name_sets);
 	free(t->parts);
 	free(t->http);
+	free(t->forms);
 	free(t->spread);
 	free(t);
 }

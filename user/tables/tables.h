@@ -86,6 +86,8 @@ struct tables {
 	size_t parts_count;
 	unsigned int operations; /* of all rules for errno, a set of 1 << enum chaos_operation */
 
+	struct chaos_form *forms; /* of answers */
+	size_t forms_count;
 	struct chaos_http_table *http; /* NULL: no rule is about requests */
 
 	struct chaos_patterns patterns;

@@ -13,6 +13,9 @@ int tables_set_number(struct tables *t, const struct chaos_vector *v, uint32_t *
 bool tables_is_resolver(const struct tables *t, const char *comm);
 
 int tables_make_paths(struct tables *t, const struct rules *rules);
+/* The forms of a rule's answer. 0, -ENOMEM or -E2BIG, which does not happen. */
+int tables_make_answer(struct tables *t, struct chaos_rule *r, const struct fault *f);
+
 int tables_make_http(struct tables *t, const struct rules *rules, struct error *err);
 int tables_make_names(struct tables *t, const struct rules *rules, struct error *err);
 

@@ -228,19 +228,9 @@ def inside_tls():
         expect("tls", 1)
 
 
-def without_checksum_offload(netns, device):
-    """ethtool -K DEVICE tx off: the receiver then looks at every checksum."""
-    with place.in_netns(netns), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        value = struct.pack("II", 0x17, 0)  # ETHTOOL_STXCSUM
-        import ctypes
-
-        buffer = ctypes.create_string_buffer(value, len(value))
-        fcntl.ioctl(sock, 0x8946, struct.pack("16sP", device.encode(), ctypes.addressof(buffer)))  # SIOCETHTOOL
-
-
 @part
 def checksums_that_are_looked_at():
-    without_checksum_offload("ns1", "s1")
+    place.without_checksum_offload("ns1", "s1")
     for host in HOSTS:
         met = drain(scene.victim, host, BARE, 20)
         check_equal((met["bytes"], met["error"]), (2001, "ECONNRESET"), f"{host}: without offload")

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The answers that are made up: for each rule its forms, best first, see bpf/answer.bpf.c. */
+#include "user/tables/answer_body.h"
+#include "user/tables/tables_internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SECOND    1000000000ULL
+#define OK_STATUS 200
+
+static const char *type_of(const struct fault *f)
+{
+	return f->body == BODY_HTML ? "text/html" : "application/json";
+}
+
+/* How much of what a real server says there is room for. */
+enum brevity {
+	IN_FULL,
+	BRIEF,
+	BARE, /* not even how long it is */
+};
+
+/* The head of an answer; `length` < 0: room for the number is left. Where that is goes to *length_at. */
+static void put_head(struct answer_text *t, const struct fault *f, enum brevity brevity, int length,
+		     uint16_t *length_at)
+{
+	const unsigned int status = f->status ? f->status : OK_STATUS;
+	const bool full = brevity == IN_FULL;
+	const char *gap = full ? " " : "";
+
+	answer_put(t, "HTTP/1.1 %u %s\r\n", status, full ? answer_reason(status) : "");
+	if (full)
+		answer_put(t, "Content-Type: %s\r\n", type_of(f));
+	if (answer_error_type(f))
+		answer_put(t, "x-amzn-ErrorType:%s%s\r\n", gap, answer_error_type(f));
+	if (f->retry_after)
+		answer_put(t, "%s:%s%llu\r\n", full ? "Retry-After" : "retry-after", gap,
+			   (unsigned long long)(f->retry_after_ns / SECOND));
+	if (brevity != BARE)
+		answer_put(t, "%s:%s", full ? "Content-Length" : "content-length", gap);
+	*length_at = (uint16_t)(length < 0 ? t->length : 0);
+	if (length < 0)
+		answer_put(t, "%*s\r\n", CHAOS_FORM_DIGITS_LENGTH, "");
+	else if (brevity != BARE)
+		answer_put(t, "%d\r\n", length);
+	if (length >= 0)
+		answer_put(t, "%s:%sclose\r\n", full ? "Connection" : "connection", gap);
+	answer_put(t, "\r\n");
+}
+
+static int add_form(struct tables *t, struct chaos_rule *r, const struct chaos_form *form)
+{
+	struct chaos_form *more = realloc(t->forms, (t->forms_count + 1) * sizeof(*more));
+
+	if (!more)
+		return -ENOMEM;
+	t->forms = more;
+	t->forms[t->forms_count++] = *form;
+	r->forms++;
+	return 0;
+}
+
+/* One form with head and body. */
+static int add_whole(struct tables *t, struct chaos_rule *r, const struct fault *f, enum chaos_form_kind kind,
+		     enum brevity brevity)
+{
+	struct chaos_form form = { .kind = kind, .brief = brevity, .status = f->status ? f->status : OK_STATUS };
+	struct answer_text head = { .length = 0 }, body = { .length = 0 };
+
+	if (brevity)
+		answer_brief_body(&body, f, brevity == BARE);
+	else
+		answer_body(&body, f);
+	put_head(&head, f, brevity, kind == CHAOS_FORM_KEEP ? -1 : (int)body.length, &form.length_at);
+	if (head.length + body.length > CHAOS_FORM_TEXT)
+		return -E2BIG;
+	form.filler = f->body == BODY_GARBAGE ? 0xff : ' ';
+	form.head = (uint16_t)head.length;
+	form.length = (uint16_t)(head.length + body.length);
+	memcpy(form.text, head.text, head.length);
+	memcpy(form.text + head.length, body.text, body.length);
+	return add_form(t, r, &form);
+}
+
+static int add_digits(struct tables *t, struct chaos_rule *r, const struct fault *f)
+{
+	struct chaos_form form = { .kind = CHAOS_FORM_DIGITS, .brief = 1, .status = f->status, .length = 12 };
+	char text[32];
+
+	snprintf(text, sizeof(text), "HTTP/1.1 %u", f->status);
+	memcpy(form.text, text, form.length);
+	return add_form(t, r, &form);
+}
+
+int tables_make_answer(struct tables *t, struct chaos_rule *r, const struct fault *f)
+{
+	const struct chaos_form none = { .kind = CHAOS_FORM_NONE };
+	int err = 0;
+
+	if (!(f->faults & CHAOS_ANSWERS))
+		return 0;
+	t->knobs.answers = 1;
+	r->form = (uint16_t)t->forms_count;
+	if (f->faults & 1U << CHAOS_HANG)
+		return add_form(t, r, &none);
+	for (enum brevity brevity = IN_FULL; brevity <= BARE && !err; brevity++) {
+		if (f->body != BODY_EMPTY && brevity != BARE)
+			err = add_whole(t, r, f, CHAOS_FORM_KEEP, brevity);
+		err = err ?: add_whole(t, r, f, CHAOS_FORM_CLOSE, brevity);
+	}
+	if (f->status && f->body == BODY_JSON)
+		err = err ?: add_digits(t, r, f);
+	return err;
+}
