@@ -20,6 +20,7 @@
 #define PIECES      48 /* and so many times so many: 18 KiB of head */
 #define WRITTEN     64 /* bytes together, */
 #define WRITES      34 /* and so many times so many: the largest segment there is */
+#define STATUS_END  12 /* behind the status in the first line */
 #define TEXT_MASK   (CHAOS_FORM_TEXT - 1)
 #define MAX_INTERIM 2
 
@@ -29,10 +30,13 @@ struct work {
 	__u32 at, left; /* of the piece that comes next */
 	__u32 read;     /* bytes of the head */
 	__u32 status;
+	__u32 come; /* bytes of the answer that have come */
+	__u32 bodiless;
 	__u8 first[16];
 	__u8 piece[8];
 
-	/* For write_answer(). */
+	/* For chaos_change(). */
+	struct chaos_answer answer;
 	__u32 length;
 	__u32 filler;
 	__u32 place;
@@ -88,23 +92,29 @@ __noinline int chaos_head_pieces(struct __sk_buff *skb)
 	return 0;
 }
 
-/* Reads the head as far as the segment has it; false: it does not begin as an answer of HTTP, or ends within its status. */
-static always bool read_head(struct __sk_buff *skb, struct work *w, __u32 at, __u32 length)
+/*
+ * Reads the head as far as the segment has it, from w->at on; 0: it does not begin as an answer of HTTP, or ends within its
+ * status. This and what follows are global functions for the sake of the verifiers before 6.12, which would go through
+ * what each leaves to the next: a million instructions do not suffice.
+ */
+__noinline int chaos_read_head(struct __sk_buff *skb)
 {
-	if (length < 12 || bpf_skb_load_bytes(skb, at, w->first, 12))
-		return false;
+	struct work *w = work_here();
+
+	if (!knobs.answers || !w || w->left < STATUS_END || bpf_skb_load_bytes(skb, w->at, w->first, STATUS_END))
+		return 0;
 	if (w->first[0] != 'H' || w->first[1] != 'T' || w->first[2] != 'T' || w->first[3] != 'P' ||
 	    w->first[4] != '/' || w->first[5] != '1' || w->first[6] != '.' || w->first[8] != ' ' ||
 	    !http_is_digit(w->first[9]) || !http_is_digit(w->first[10]) || !http_is_digit(w->first[11]))
-		return false;
+		return 0;
 	w->status = 100 * (w->first[9] - '0') + 10 * (w->first[10] - '0') + (w->first[11] - '0');
 	http_read_answer(&w->reader);
-	w->read = 12;
-	w->at = at + 12;
-	w->left = length - 12;
+	w->read = STATUS_END;
+	w->at += STATUS_END;
+	w->left -= STATUS_END;
 	for (__u32 i = 0; i < PIECES && !chaos_head_pieces(skb); i++)
 		;
-	return true;
+	return 1;
 }
 
 static always bool is_interim(const struct work *w)
@@ -112,44 +122,43 @@ static always bool is_interim(const struct work *w)
 	return w->status < 200 && w->status != 101;
 }
 
-static always bool has_body(const struct work *w)
-{
-	return w->status >= 200 && w->status != 204 && w->status != 304;
-}
-
 /* ---- which form -------------------------------------------------------------------------------------------------------- */
-
-/* Does this form fit into an answer of which `length` bytes have come? */
-static always bool fits(const struct chaos_form *form, const struct work *w, const struct chaos_answer *a, __u32 length)
-{
-	const bool whole = w->reader.phase == HTTP_ANSWERED, body = has_body(w) && !a->head;
-	const bool counted = whole && w->reader.has_length && !w->reader.chunked && w->reader.left < 1 << 30;
-	const __u32 all = !counted ? 0 : w->read + (body ? (__u32)w->reader.left : 0);
-
-	if (form->kind == CHAOS_FORM_KEEP)
-		return counted && body && all >= form->length;
-	if (form->kind == CHAOS_FORM_CLOSE && form->brief > 1)
-		return !a->head && length > form->length;
-	if (form->kind == CHAOS_FORM_CLOSE)
-		return !a->head && (length >= form->length || all >= form->length);
-	return form->kind == CHAOS_FORM_NONE || a->head || has_body(w);
-}
 
 static always struct chaos_form *form_of(__u32 number)
 {
 	return bpf_map_lookup_elem(&chaos_forms, &number);
 }
 
+/* Does this form fit into the answer of which the head was read? */
+__noinline int chaos_form_fits(struct __sk_buff *skb, __u32 number)
+{
+	const struct chaos_form *form = form_of(number);
+	const struct work *w = work_here();
+	bool counted, body;
+	__u32 all;
+
+	if (!knobs.answers || !skb || !form || !w)
+		return 0;
+	body = w->status >= 200 && w->status != 204 && w->status != 304;
+	counted = w->reader.phase == HTTP_ANSWERED && w->reader.has_length && !w->reader.chunked &&
+		  w->reader.left < 1 << 30;
+	all = !counted ? 0 : w->read + (body && !w->bodiless ? (__u32)w->reader.left : 0);
+	if (form->kind == CHAOS_FORM_KEEP)
+		return counted && body && !w->bodiless && all >= form->length;
+	if (form->kind == CHAOS_FORM_CLOSE && form->brief > 1)
+		return !w->bodiless && w->come > form->length;
+	if (form->kind == CHAOS_FORM_CLOSE)
+		return !w->bodiless && (w->come >= form->length || all >= form->length);
+	return form->kind == CHAOS_FORM_NONE || w->bodiless || body;
+}
+
 /* The first of the rule's forms that fits; NULL: none. */
-static always struct chaos_form *choose_form(const struct chaos_rule *r, const struct work *w, struct chaos_answer *a,
-					     __u32 length)
+static always struct chaos_form *choose_form(struct __sk_buff *skb, const struct chaos_rule *r, struct chaos_answer *a)
 {
 	for (__u32 i = 0; i < CHAOS_MAX_FORMS && i < r->forms; i++) {
-		struct chaos_form *form = form_of(r->form + i);
-
-		if (form && fits(form, w, a, length)) {
+		if (chaos_form_fits(skb, r->form + i)) {
 			a->form = r->form + i;
-			return form;
+			return form_of(a->form);
 		}
 	}
 	return NULL;
@@ -167,8 +176,8 @@ static always __u32 fault_of(const struct chaos_rule *r)
 }
 
 /* The first segment of the answer is here, and decides. */
-static always void decide_answer(const struct flow *f, struct chaos_sock *s, struct chaos_http *h, const struct work *w,
-				 __u32 length, bool readable)
+static always void decide_answer(struct __sk_buff *skb, const struct flow *f, struct chaos_sock *s,
+				 struct chaos_http *h, const struct work *w, bool readable)
 {
 	struct chaos_stats *stats = stats_of(h->request.rule);
 	const struct chaos_rule *r = rule_of(h->request.rule);
@@ -181,7 +190,7 @@ static always void decide_answer(const struct flow *f, struct chaos_sock *s, str
 		return;
 	fault = fault_of(r);
 	if (readable || does(r, CHAOS_HANG))
-		form = choose_form(r, w, a, length);
+		form = choose_form(skb, r, a);
 	if (!decide(h->request.rule, r, stats, fault, unit_throw(r, &h->request, 0), form != NULL) || !form)
 		return;
 	a->state = CHAOS_ANSWER_UNDER_WAY;
@@ -298,23 +307,16 @@ static always bool bring_text(struct work *w, const struct chaos_answer *a)
 	return true;
 }
 
-/* What is to be done to a segment, once its socket is given back. */
-struct todo {
-	struct chaos_answer answer;
-	bool lose, change;
-};
-
 /* Writes what of the answer lies in this segment, and cuts it where the answer ends; false: the segment is to be lost. */
-static always bool change_segment(struct __sk_buff *skb, __u32 network, const struct packet *p,
-				  const struct chaos_answer *a)
+static always bool change_segment(struct __sk_buff *skb, __u32 network, const struct packet *p, struct work *w)
 {
 	const __u32 checksum = network + p->transport + offsetof(struct tcp_header, checksum);
+	const struct chaos_answer *a = &w->answer;
 	const struct cut cut = { .at = a->end,
 				 .how = a->kind == CHAOS_FORM_NONE ? CHAOS_BREAK_STALL : CHAOS_BREAK_CLOSE };
 	__u32 begin = a->from + (a->kind == CHAOS_FORM_DIGITS ? CHAOS_FORM_FIRST : 0), end = p->seq + p->payload;
-	struct work *w = work_here();
 
-	if (!w || !bring_text(w, a))
+	if (!bring_text(w, a))
 		return true;
 	if (after(p->seq, begin))
 		begin = p->seq;
@@ -330,57 +332,87 @@ static always bool change_segment(struct __sk_buff *skb, __u32 network, const st
 	return cut_short(skb, network, p, &cut);
 }
 
-/* Reads on while interim answers (100 Continue) come first. */
-static always void look_at_first(struct __sk_buff *skb, __u32 network, const struct packet *p, const struct flow *f,
-				 struct chaos_sock *s, struct chaos_http *h)
+/* Does to a segment what w->answer says; 0: it is to be lost. */
+__noinline int chaos_change(struct __sk_buff *skb)
 {
 	struct work *w = work_here();
-	struct chaos_answer *a = &h->answer;
+	struct packet p = {};
+	__s32 network = network_offset(skb);
 
-	if (!w)
-		return;
-	for (int i = 0; i < MAX_INTERIM; i++) {
-		const __u32 skip = a->from - p->seq, length = p->payload - skip;
-		const bool readable = read_head(skb, w, network + p->payload_offset + skip, length);
-
-		if (!readable || !is_interim(w)) {
-			decide_answer(f, s, h, w, length, readable);
-			return;
-		}
-		if (w->reader.phase != HTTP_ANSWERED)
-			break;
-		a->from += w->read;
-		if (a->from == p->seq + p->payload)
-			return;
-	}
-	decide_answer(f, s, h, w, 0, false);
+	if (!knobs.answers || !w || network < 0 || !parse(skb, &p, network))
+		return 1;
+	return change_segment(skb, network, &p, w);
 }
 
-static always void look_at(struct __sk_buff *skb, __u32 network, const struct packet *p, struct chaos_sock *s,
-			   struct chaos_http *h, struct todo *todo)
+/* ---- the packet ------------------------------------------------------------------------------------------------------------ */
+
+/* Reads on while interim answers (100 Continue) come first. False: nothing else has come yet. */
+static always bool read_first(struct __sk_buff *skb, __u32 network, const struct packet *p, struct chaos_answer *a,
+			      struct work *w, bool *readable)
+{
+	w->bodiless = a->head;
+	for (int i = 0; i <= MAX_INTERIM; i++) {
+		const __u32 skip = a->from - p->seq;
+
+		w->come = p->payload - skip;
+		w->at = network + p->payload_offset + skip;
+		w->left = w->come;
+		*readable = chaos_read_head(skb);
+		if (!*readable || !is_interim(w))
+			return true;
+		*readable = false;
+		if (w->reader.phase != HTTP_ANSWERED)
+			return true;
+		a->from += w->read;
+		if (!after(p->seq + p->payload, a->from))
+			return false;
+	}
+	return true;
+}
+
+/* Is the segment to be lost? Those that come before the first one are, and are sent again in their turn. */
+static always bool look_at_first(struct __sk_buff *skb, __u32 network, const struct packet *p, struct chaos_sock *s,
+				 struct chaos_http *h, struct work *w)
+{
+	struct flow f = { .protocol = CHAOS_TCP, .side = s->side };
+	struct chaos_answer *a = &h->answer;
+	bool readable;
+
+	if (after(p->seq, a->from)) {
+		if (!after(a->acked, a->from))
+			return p->payload;
+		a->state = CHAOS_ANSWER_LEFT; /* its beginning came by another way */
+		return false;
+	}
+	if (!p->payload || !after(p->seq + p->payload, a->from) || !read_first(skb, network, p, a, w, &readable))
+		return false;
+	flow_of_packet(&f, p, false);
+	decide_answer(skb, &f, s, h, w, readable);
+	return false;
+}
+
+enum todo {
+	PASS_ON,
+	LOSE,
+	CHANGE,
+};
+
+static always enum todo look_at(struct __sk_buff *skb, __u32 network, const struct packet *p, struct chaos_sock *s,
+				struct chaos_http *h, struct work *w)
 {
 	struct chaos_answer *a = &h->answer;
-	struct flow f = { .protocol = CHAOS_TCP, .side = s->side };
 	struct chaos_stats *stats = stats_of(h->request.rule);
 
-	if (a->state == CHAOS_ANSWER_WAITS) {
-		if (after(p->seq, a->from) && after(a->acked, a->from))
-			a->state = CHAOS_ANSWER_LEFT; /* its beginning came by another way */
-		else if (after(p->seq, a->from))
-			todo->lose = p->payload;
-		else if (p->payload && after(p->seq + p->payload, a->from)) {
-			flow_of_packet(&f, p, false);
-			look_at_first(skb, network, p, &f, s, h);
-		}
-	}
+	if (a->state == CHAOS_ANSWER_WAITS && look_at_first(skb, network, p, s, h, w))
+		return LOSE;
 	if (a->state == CHAOS_ANSWER_UNDER_WAY && a->kind == CHAOS_FORM_NONE && !is_in_force_still(&h->request))
 		a->state = CHAOS_ANSWER_LEFT;
 	if (a->state != CHAOS_ANSWER_UNDER_WAY)
-		return;
-	todo->change = true;
-	todo->answer = *a;
+		return PASS_ON;
+	w->answer = *a;
 	if (stats)
 		count(&stats->packets);
+	return CHANGE;
 }
 
 /* Payload, or the end of the stream. */
@@ -393,14 +425,15 @@ static always bool is_looked_at(const struct packet *p)
 SEC("tc")
 int chaos_answer(struct __sk_buff *skb)
 {
-	struct todo todo = {};
+	enum todo todo = PASS_ON;
 	struct packet p = {};
 	struct bpf_sock *sk, *full;
+	struct work *w = work_here();
 	struct chaos_sock *s;
 	struct chaos_http *h;
 	__s32 network;
 
-	if (!knobs.answers || !armed())
+	if (!knobs.answers || !w || !armed())
 		return TC_ACT_UNSPEC;
 	network = network_offset(skb);
 	if (network < 0 || !parse(skb, &p, network) || !is_looked_at(&p))
@@ -412,9 +445,9 @@ int chaos_answer(struct __sk_buff *skb)
 	s = full && full->state != BPF_TCP_LISTEN ? bpf_sk_storage_get(&chaos_sock, full, NULL, 0) : NULL;
 	h = s && s->answer ? bpf_sk_storage_get(&chaos_http, full, NULL, 0) : NULL;
 	if (s && h)
-		look_at(skb, network, &p, s, h, &todo);
+		todo = look_at(skb, network, &p, s, h, w);
 	bpf_sk_release(sk);
-	if (todo.lose || (todo.change && !change_segment(skb, network, &p, &todo.answer)))
+	if (todo == LOSE || (todo == CHANGE && !chaos_change(skb)))
 		return bpf_redirect(NOWHERE, 0);
 	return TC_ACT_UNSPEC;
 }

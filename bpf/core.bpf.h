@@ -591,7 +591,7 @@ static always bool rate_allows(struct chaos_budget *b, __u64 now)
 #define TAKEN CHAOS_SKIP_COUNT
 
 /* Spends one fault of a rule, exactly on all CPUs together. Returns TAKEN, or why not. */
-static always __u32 take(__u32 rule, const struct chaos_rule *r)
+static __noinline __attribute__((unused)) __u32 take(__u32 rule, const struct chaos_rule *r)
 {
 	struct chaos_budget *b;
 	__u32 answer = TAKEN;

@@ -10,11 +10,11 @@ from case import check, check_equal, check_took, expect, main, part
 from scene import VICTIM, Scene
 from worker import Worker
 
-UP, DOWN, DATAGRAMS, STREAM = 8700, 8701, 8702, 8703
+UP, DOWN, DATAGRAMS, STREAM, AT_ONCE = range(8700, 8705)
 KBIT, SIZE = 2000, 400_000
 TOKENS, EVENTS = 10, 30
 
-scene = slow = None
+scene = slow = fast = None
 
 
 class Streamer:
