@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-# timeout: 300
+# timeout: 450
 """duplicate, corrupt and reorder: what the application gets, over loopback and veth, IPv4 and IPv6, TCP and UDP; the victim's
 neighbour gets what was sent."""
 import math
