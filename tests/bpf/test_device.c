@@ -488,6 +488,51 @@ static void check_programs(bool foreign_tcx)
 	close(foreign_link);
 }
 
+/* Of two programs for what arrives; it ends the chain here, so the other one sees nothing. */
+static void check_answer_program(void)
+{
+	int arriving = counter(), answers = counter();
+	struct device_wish wish = {
+		.egress_prog_fd = -1,
+		.ingress_prog_fd = counting_prog("chaos_t_in", arriving, -1),
+		.answer_prog_fd = counting_prog("chaos_t_answer", answers, 0),
+		.generation = 7,
+		.pin_dir = BPFFS,
+	};
+	struct device_result result;
+	struct netns netns = own();
+	char *shown = picture();
+
+	ok(device_journal_open(JOURNAL, &err));
+	ok(prepare("lo", &wish, &result));
+	cr_expect_eq(result.flags, CHAOS_DEVICE_INGRESS | CHAOS_DEVICE_ANSWER);
+	cr_expect_eq(ours(), 2);
+	ping();
+	cr_expect_geq(count_of(answers), 1);
+	cr_expect_eq(count_of(arriving), 0);
+	close(result.ingress_link_fd);
+	close(result.answer_link_fd);
+	ok(device_detach(&netns, 7, &err));
+	try_run("rm " BPFFS "/tcx_*");
+	ok(device_restore_all(JOURNAL, 0, &err));
+	cr_expect_eq(ours(), 0);
+	device_journal_close();
+	same_picture(shown, "the program for answers");
+}
+
+Test(device, the_program_for_answers_runs_first)
+{
+	struct netns netns = own();
+	int map = counter(), link;
+
+	link = tcprog_link(&netns, 1, TCPROG_EGRESS, counting_prog("other", map, 0), NULL);
+	close(link);
+	if (link >= 0)
+		check_answer_program();
+	tcprog_no_tcx = true;
+	check_answer_program();
+}
+
 Test(device, programs_run_first_and_leave_nothing)
 {
 	struct netns netns = own();

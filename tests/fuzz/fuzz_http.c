@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Any bytes as what a connection sends, in any segments: the reader of bpf/http.h stays within its bounds, and finds the
- * same whatever the segments are. The first byte says where they are cut.
+ * Any bytes as what a connection sends, in any segments, and as the head of an answer to it: the reader of bpf/http.h stays
+ * within its bounds, and finds the same whatever the segments are. The first byte says where they are cut.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -33,10 +33,26 @@ static struct tables *tables_of_rules(void)
 
 static void require_reader(const struct chaos_http_reader *r)
 {
-	REQUIRE(r->phase <= HTTP_FOREIGN);
+	REQUIRE(r->phase <= HTTP_FOREIGN || (r->phase == HTTP_ANSWERED && r->answer));
 	REQUIRE(r->body_read <= CHAOS_HTTP_BODY_READ);
 	REQUIRE(r->left <= 16 * HTTP_MAX_LENGTH);
 	REQUIRE(!r->ready || r->decided);
+}
+
+/* Nothing behind the head is read. */
+static void read_answer(const struct tables *t, const uint8_t *data, size_t size, size_t step)
+{
+	struct chaos_http_reader whole = { 0 }, cut = { 0 };
+
+	http_read_answer(&whole);
+	http_read_answer(&cut);
+	http_segment(&whole, t, data + 1, size - 1);
+	require_reader(&whole);
+	REQUIRE(whole.phase != HTTP_ANSWERED || memmem(data + 1, size - 1, "\n", 1));
+	for (size_t at = 1; at < size; at += step)
+		http_segment(&cut, t, data + at, size - at < step ? size - at : step);
+	REQUIRE(whole.phase == cut.phase && whole.has_length == cut.has_length && whole.chunked == cut.chunked);
+	REQUIRE(whole.phase == HTTP_FOREIGN || whole.left == cut.left);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -59,5 +75,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	REQUIRE(whole.phase == cut.phase && whole.begun == cut.begun && whole.pipelined == cut.pipelined);
 	REQUIRE(whole.phase == HTTP_FOREIGN || (whole.left == cut.left && whole.ready == cut.ready));
 	REQUIRE(http_conditions(&whole, t->http) == http_conditions(&cut, t->http));
+	read_answer(t, data, size, step);
 	return 0;
 }

@@ -29,7 +29,6 @@ WORDS = 30  # of a stream
 FAULTS = {"refused": {"refuse": "refused"}, "reset": {"reset": True}, "silent": {"accept_silence": True},
           "dark": {"drop": True}, **{f"cut-{how}": {"break_after": {"bytes": 2500, "how": how}}
                                      for how in ("reset", "close", "stall")}}
-NET = {name: i for i, name in enumerate([*FAULTS, "unknown", "drip", "late"], 1)}
 PENDING = object()
 ENOUGH = 20  # seconds without a word: this client waits for ever
 
@@ -88,6 +87,30 @@ UNKNOWN = {"openai": met("APIConnectionError", "ENOTFOUND", 6), "anthropic": met
            "chroma": met("ChromaConnectionError", None, 2), "ioredis": met("MaxRetriesPerRequestError", None, 42),
            "httpx": met("ConnectError", None, 2), "requests": met("ConnectionError", None, 2), "curl": met("Curl", 6, 2),
            "psycopg": met("OperationalError", None, 2), "redis": met("ConnectionError", None, 2)}
+
+# Another answer than the server's: the fault, and what it is to each client. httpx and requests raise nothing for a status.
+# SDKs try again what is the server's fault or too much, be the account empty or not; bytes that mean nothing they do not.
+PARSER = "JSONDecodeError|UnicodeDecodeError"
+MADE_UP = {
+    "limited": ({"status": 429, "retry_after": "1s", "as": "openai"},
+                {"openai": met("RateLimitError", "rate_limit_exceeded", 3), "anthropic": met("RateLimitError", None, 3),
+                 "httpx": met("KeyError", None), "requests": met("KeyError", None)}),
+    "quota": ({"status": 429, "as": "openai-quota"}, {"openai": met("RateLimitError", "insufficient_quota", 3)}),
+    "overloaded": ({"status": 529, "as": "anthropic"},
+                   {"anthropic": met("InternalServerError", None, 3), "openai": met("InternalServerError", None, 3)}),
+    "page": ({"status": 503, "body": "html"},
+             {"openai": met("InternalServerError", None, 3), "anthropic": met("InternalServerError", None, 3),
+              "httpx": met("JSONDecodeError", None), "requests": met("JSONDecodeError", None)}),
+    "garbage": ({"body": "garbage"}, {"openai": met("SyntaxError", None), "anthropic": met("SyntaxError", None),
+                                      "httpx": met(PARSER, None), "requests": met(PARSER, None)}),
+    "half": ({"body": "truncated"}, {"openai": met("SyntaxError", None), "anthropic": met("SyntaxError", None),
+                                     "httpx": met(PARSER, None), "requests": met(PARSER, None)}),
+    "empty": ({"body": "empty"}, {"openai": met("TypeError", None), "anthropic": met("TypeError", None),
+                                  "httpx": met("JSONDecodeError", None), "requests": met("JSONDecodeError", None)}),
+    "hang": ({"hang": True}, {"openai": met("APIConnectionTimeoutError", None, 3), "httpx": met("ReadTimeout", None),
+                              "requests": met("ReadTimeout", None)}),
+}
+NET = {name: i for i, name in enumerate([*FAULTS, "unknown", "drip", "late", *MADE_UP], 1)}
 
 
 # ---- the scene
@@ -365,6 +388,17 @@ def drip():
             due_ms = 1000 * (words - 1) / a_second
             check(answer["ms"] >= due_ms, f"drip: {client}: took {answer['ms']} ms, {words} words are due in {due_ms}")
     check_equal(attempts_at("drip"), {address("drip", client): 1 for client in calls}, "drip: streams that were slow")
+    check_counters()
+
+
+@alone
+def answers_that_are_made_up():
+    """From a real model server; what the clients beside them get is its own."""
+    chaos.load(*[chaos.rule(name, {"cgroup": VICTIM, "hosts": [f"127.0.{NET[name]}.0/24"]}, fault)
+                 for name, (fault, _) in MADE_UP.items()])
+    for name, (_, table) in MADE_UP.items():
+        check_fault(name, table, 10 if name == "hang" else 60)
+        check_attempts(name, table)
     check_counters()
 
 
