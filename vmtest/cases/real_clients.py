@@ -96,8 +96,8 @@ MADE_UP = {
                 {"openai": met("RateLimitError", "rate_limit_exceeded", 3), "anthropic": met("RateLimitError", None, 3),
                  "httpx": met("KeyError", None), "requests": met("KeyError", None)}),
     "quota": ({"status": 429, "as": "openai-quota"}, {"openai": met("RateLimitError", "insufficient_quota", 3)}),
-    "overloaded": ({"status": 529, "as": "anthropic"},
-                   {"anthropic": met("InternalServerError", None, 3), "openai": met("InternalServerError", None, 3)}),
+    "overloaded": ({"status": 529, "as": "anthropic"},  # whose SDK looks into the body for the class
+                   {"anthropic": met("OverloadedError", None, 3), "openai": met("InternalServerError", None, 3)}),
     "page": ({"status": 503, "body": "html"},
              {"openai": met("InternalServerError", None, 3), "anthropic": met("InternalServerError", None, 3),
               "httpx": met("JSONDecodeError", None), "requests": met("JSONDecodeError", None)}),
