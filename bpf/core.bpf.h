@@ -548,11 +548,13 @@ static always __u64 at_present(const struct chaos_rule *r, __u64 value, const st
 
 /* ---- deciding --------------------------------------------------------------------------------------------- */
 
-/* Takes a rule out of the game for good, and has every connection choose again. */
+/* Takes a rule out of the game for good, and has every connection choose again; once, whoever says so. */
 static always void finish_rule(__u32 rule)
 {
 	struct chaos_finished *finished;
 	__u32 zero = 0, word = rule / 64;
+	const __u64 bit = 1ULL << (rule % 64);
+	__u64 before;
 
 	finished = bpf_map_lookup_elem(&chaos_finished, &zero);
 	if (!finished)
@@ -561,9 +563,11 @@ static always void finish_rule(__u32 rule)
 	asm volatile("" : "+r"(word));
 	word &= CHAOS_WORDS - 1;
 	bpf_spin_lock(&finished->lock);
-	finished->rules.word[word] |= 1ULL << (rule % 64);
+	before = finished->rules.word[word];
+	finished->rules.word[word] = before | bit;
 	bpf_spin_unlock(&finished->lock);
-	__sync_fetch_and_add(&epoch, 1);
+	if (!(before & bit))
+		__sync_fetch_and_add(&epoch, 1);
 }
 
 /* The sliding window of max-rate; under the lock. */
@@ -591,7 +595,7 @@ static always bool rate_allows(struct chaos_budget *b, __u64 now)
 #define TAKEN CHAOS_SKIP_COUNT
 
 /* Spends one fault of a rule, exactly on all CPUs together. Returns TAKEN, or why not. */
-static __noinline __attribute__((unused)) __u32 take(__u32 rule, const struct chaos_rule *r)
+static always __u32 take_here(__u32 rule, const struct chaos_rule *r)
 {
 	struct chaos_budget *b;
 	__u32 answer = TAKEN;
@@ -618,6 +622,12 @@ static __noinline __attribute__((unused)) __u32 take(__u32 rule, const struct ch
 	if (spent && !(r->flags & CHAOS_RULE_LASTS))
 		finish_rule(rule);
 	return answer;
+}
+
+/* The same, with a stack of its own, for functions that have none left. */
+static __noinline __attribute__((unused)) __u32 take(__u32 rule, const struct chaos_rule *r)
+{
+	return take_here(rule, r);
 }
 
 /* Tells what was done; without room the event is dropped and counted. */
@@ -675,12 +685,9 @@ static always bool settle(const struct chaos_rule *r, struct chaos_stats *stats,
 	return true;
 }
 
-/*
- * Is the fault done, this time? Counts it as matched and as injected or skipped. `unit` is the throw for whatever
- * `per` names; `possible` is false when the mechanism is missing here.
- */
-static always bool decide(__u32 rule, const struct chaos_rule *r, struct chaos_stats *stats, __u32 fault, __u64 unit,
-			  bool possible)
+/* decide(); with `here` on the stack of the caller. */
+static always bool decide_here(__u32 rule, const struct chaos_rule *r, struct chaos_stats *stats, __u32 fault,
+			       __u64 unit, bool possible, bool here)
 {
 	__u32 reason;
 
@@ -691,8 +698,18 @@ static always bool decide(__u32 rule, const struct chaos_rule *r, struct chaos_s
 			 : 1 << fault & CHAOS_ANSWERS ? CHAOS_SKIP_NO_ROOM
 						      : CHAOS_SKIP_DEVICE;
 	else
-		reason = take(rule, r);
+		reason = here ? take_here(rule, r) : take(rule, r);
 	return settle(r, stats, fault, reason);
+}
+
+/*
+ * Is the fault done, this time? Counts it as matched and as injected or skipped. `unit` is the throw for whatever
+ * `per` names; `possible` is false when the mechanism is missing here.
+ */
+static always bool decide(__u32 rule, const struct chaos_rule *r, struct chaos_stats *stats, __u32 fault, __u64 unit,
+			  bool possible)
+{
+	return decide_here(rule, r, stats, fault, unit, possible, false);
 }
 
 /* Came up for decision, and its own dice said no. */

@@ -51,7 +51,7 @@ static __noinline __attribute__((unused)) bool decide_once(struct chaos_sock *s,
 	if (!stats || !r)
 		return false;
 	unit = throw(r->seed, v->connection, r->per == CHAOS_PER_REQUEST ? v->request : 0);
-	if (!decide(v->rule, r, stats, fault, unit, possible))
+	if (!decide_here(v->rule, r, stats, fault, unit, possible, true))
 		return false;
 	set_inject(s, v, bit);
 	tell(v->rule, f, &s->owner, v, fault, 0, 0);

@@ -115,6 +115,8 @@ Each command has its own, in two spellings:
     half-open=2m      what is silent for so long is forgotten, as by a NAT
     break-after=4KiB  connections are reset after so much of what the server says
     break-after.chunks=12 break-after.how=stall    keys of a map, as in a rules file
+    status=429 retry-after=20s as=openai    requests of HTTP in clear are answered so;
+                      also body=empty, garbage, truncated, html; hang: never answered
     errno.operation=open errno.error=EMFILE    operations of the process fail
     gpu-oom           GPU allocations fail with out of memory
     call.library=libz.so.1 call.function=crc32 call.returns=-1
