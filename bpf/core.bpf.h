@@ -548,13 +548,11 @@ static always __u64 at_present(const struct chaos_rule *r, __u64 value, const st
 
 /* ---- deciding --------------------------------------------------------------------------------------------- */
 
-/* Takes a rule out of the game for good, and has every connection choose again; once, whoever says so. */
+/* Takes a rule out of the game for good, and has every connection choose again. */
 static always void finish_rule(__u32 rule)
 {
 	struct chaos_finished *finished;
 	__u32 zero = 0, word = rule / 64;
-	const __u64 bit = 1ULL << (rule % 64);
-	__u64 before;
 
 	finished = bpf_map_lookup_elem(&chaos_finished, &zero);
 	if (!finished)
@@ -563,11 +561,9 @@ static always void finish_rule(__u32 rule)
 	asm volatile("" : "+r"(word));
 	word &= CHAOS_WORDS - 1;
 	bpf_spin_lock(&finished->lock);
-	before = finished->rules.word[word];
-	finished->rules.word[word] = before | bit;
+	finished->rules.word[word] |= 1ULL << (rule % 64);
 	bpf_spin_unlock(&finished->lock);
-	if (!(before & bit))
-		__sync_fetch_and_add(&epoch, 1);
+	__sync_fetch_and_add(&epoch, 1);
 }
 
 /* The sliding window of max-rate; under the lock. */
@@ -599,7 +595,7 @@ static always __u32 take_here(__u32 rule, const struct chaos_rule *r)
 {
 	struct chaos_budget *b;
 	__u32 answer = TAKEN;
-	bool spent = false;
+	bool last = false;
 	__u64 now;
 
 	if (!r->max_hits && !r->rate_window_ns)
@@ -611,15 +607,14 @@ static always __u32 take_here(__u32 rule, const struct chaos_rule *r)
 	bpf_spin_lock(&b->lock);
 	if (b->max_hits && b->used >= b->max_hits) {
 		answer = CHAOS_SKIP_MAX_HITS;
-		spent = true; /* the CPU that took the last one has not come to say so: not more than one call of each waits for it */
 	} else if (b->window_ns && !rate_allows(b, now)) {
 		answer = CHAOS_SKIP_MAX_RATE;
 	} else {
 		b->used++;
-		spent = b->max_hits && b->used == b->max_hits;
+		last = b->max_hits && b->used == b->max_hits;
 	}
 	bpf_spin_unlock(&b->lock);
-	if (spent && !(r->flags & CHAOS_RULE_LASTS))
+	if (last && !(r->flags & CHAOS_RULE_LASTS))
 		finish_rule(rule);
 	return answer;
 }
