@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-# timeout: 240
+# timeout: 400
 """break-after: a response, or a request, stops at a byte, by a reset, an end or silence; the neighbour's is whole."""
 import fcntl
 import socket
