@@ -67,6 +67,11 @@ static const char *mechanism(const struct features *features, enum chaos_fault f
 	case CHAOS_BREAK_AFTER:
 		return features->has[FEATURE_TCX] ? "a tc program (tcx) cuts the packet that goes beyond"
 						  : "a tc program (clsact) cuts the packet that goes beyond";
+	case CHAOS_STATUS:
+	case CHAOS_BODY:
+	case CHAOS_HANG:
+		return features->has[FEATURE_TCX] ? "a tc program (tcx) changes the answer where it arrives"
+						  : "a tc program (clsact) changes the answer where it arrives";
 	case CHAOS_DELAY:
 		return features->has[FEATURE_FQ] ? "the first packet of a request is stamped, fq holds it" : NULL;
 	case CHAOS_REFUSE:
