@@ -195,6 +195,12 @@ def of_curl():
 
 
 @part
+def doctor_tells_of_it():
+    here = {one["name"]: one["here"] for one in chaos.chaos("doctor", "--json").json["faults"]}
+    check_equal([here.get(fault) for fault in ("status", "body", "hang")], [True] * 3, "what doctor says")
+
+
+@part
 def what_is_encrypted_is_left_alone():
     met = scene.victim.get(HOSTS[0], TLS, tls="1.3")
     check_equal(met["error"], None, "TLS")
