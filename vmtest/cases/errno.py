@@ -402,8 +402,9 @@ def max_hits_of_many():
     for name, hits in {"first": 333, "second": 101}.items():
         state = chaos.status()[name]
         check_equal((state["injected"], state["state"]), (hits, "finished"), f"{name}: injected, state")
-        check(state["skipped"]["max-hits"] <= len(crowd), f"{name}: {state['skipped']['max-hits']} skipped after its last hit")
         expect(name, hits, {"max-hits": state["skipped"]["max-hits"]})
+        check_equal(crowd[0].many("read", 50), ["ok"] * 50, "after the last hit")
+        check_equal(chaos.status()[name], state, f"{name}: after more of the same, all its counters")
     check_counters()
     for worker in crowd:
         worker.kill()
