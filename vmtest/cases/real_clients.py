@@ -99,7 +99,7 @@ MADE_UP = {
     "overloaded": ({"status": 529, "as": "anthropic"},  # whose SDK looks into the body for the class
                    {"anthropic": met("OverloadedError", None, 3), "openai": met("InternalServerError", None, 3)}),
     "page": ({"status": 503, "body": "html"},
-             {"openai": met("InternalServerError", None, 3), "anthropic": met("InternalServerError", None, 3),
+             {"openai": met("InternalServerError", None, 3), "anthropic": met("InternalServerError|ServiceUnavailableError", None, 3),
               "httpx": met("JSONDecodeError", None), "requests": met("JSONDecodeError", None)}),
     "garbage": ({"body": "garbage"}, {"openai": met("SyntaxError", None), "anthropic": met("SyntaxError", None),
                                       "httpx": met(PARSER, None), "requests": met(PARSER, None)}),
