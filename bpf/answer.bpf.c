@@ -12,49 +12,12 @@
  * A rule has several forms, best first; the first segment of the answer, with its head, decides which of them fits. Until it
  * has come, whatever overtakes it is lost, and sent again in its turn.
  */
-#include "bpf/arrive.bpf.h"
-#include "bpf/http.bpf.h"
+#include "bpf/stream.bpf.h"
 #include "bpf/turn.bpf.h"
 
-#define PIECE       sizeof(((struct work *)0)->piece)
 #define PIECES      48 /* and so many times so many: 18 KiB of head */
-#define WRITTEN     64 /* bytes together, */
-#define WRITES      34 /* and so many times so many: the largest segment there is */
 #define STATUS_END  12 /* behind the status in the first line */
-#define TEXT_MASK   (CHAOS_FORM_TEXT - 1)
 #define MAX_INTERIM 2
-
-/* What lies on a CPU while a packet is looked at: nothing of tc's interrupts it. */
-struct work {
-	struct chaos_http_reader reader;
-	__u32 at, left; /* of the piece that comes next */
-	__u32 read;     /* bytes of the head */
-	__u32 status;
-	__u32 come; /* bytes of the answer that have come */
-	__u32 bodiless;
-	__u8 first[16];
-	__u8 piece[8];
-
-	/* For chaos_change(). */
-	struct chaos_answer answer;
-	__u32 length;
-	__u32 filler;
-	__u32 place;
-	__u32 odd;
-	__u32 checksum;
-	__u8 text[CHAOS_FORM_TEXT];
-	__u8 was[2 * WRITTEN];
-	__u8 now[2 * WRITTEN];
-};
-MAP(BPF_MAP_TYPE_PERCPU_ARRAY, chaos_work, __u32, struct work, 1);
-MAP(BPF_MAP_TYPE_ARRAY, chaos_forms, __u32, struct chaos_form, CHAOS_MAX_RULES);
-
-static always struct work *work_here(void)
-{
-	__u32 zero = 0;
-
-	return bpf_map_lookup_elem(&chaos_work, &zero);
-}
 
 /* ---- the head of the server's answer --------------------------------------------------------------------------------- */
 
@@ -124,11 +87,6 @@ static always bool is_interim(const struct work *w)
 
 /* ---- which form -------------------------------------------------------------------------------------------------------- */
 
-static always struct chaos_form *form_of(__u32 number)
-{
-	return bpf_map_lookup_elem(&chaos_forms, &number);
-}
-
 /* Does this form fit into the answer of which the head was read? */
 __noinline int chaos_form_fits(struct __sk_buff *skb, __u32 number)
 {
@@ -164,17 +122,6 @@ static always struct chaos_form *choose_form(struct __sk_buff *skb, const struct
 	return NULL;
 }
 
-/* The rule's time is not over; what is under way already goes on in any case, but for silence. */
-static always bool is_in_force_still(struct chaos_verdict *v)
-{
-	return verdict_holds(v) || still_governs(v);
-}
-
-static always __u32 fault_of(const struct chaos_rule *r)
-{
-	return does(r, CHAOS_STATUS) ? CHAOS_STATUS : does(r, CHAOS_BODY) ? CHAOS_BODY : CHAOS_HANG;
-}
-
 /* The first segment of the answer is here, and decides. */
 static always void decide_answer(struct __sk_buff *skb, const struct flow *f, struct chaos_sock *s,
 				 struct chaos_http *h, const struct work *w, bool readable)
@@ -189,6 +136,13 @@ static always void decide_answer(struct __sk_buff *skb, const struct flow *f, st
 	if (!r || !stats || !is_in_force_still(&h->request))
 		return;
 	fault = fault_of(r);
+	if (knobs.streams && 1 << fault & CHAOS_STREAMS) {
+		if (readable && w->reader.phase == HTTP_ANSWERED)
+			begin_stream(h, w);
+		else
+			decide(h->request.rule, r, stats, fault, unit_throw(r, &h->request, 0), false);
+		return;
+	}
 	if (readable || does(r, CHAOS_HANG))
 		form = choose_form(skb, r, a);
 	if (!decide(h->request.rule, r, stats, fault, unit_throw(r, &h->request, 0), form != NULL) || !form)
@@ -196,6 +150,7 @@ static always void decide_answer(struct __sk_buff *skb, const struct flow *f, st
 	a->state = CHAOS_ANSWER_UNDER_WAY;
 	a->kind = form->kind;
 	a->length = 0;
+	a->last_chunk = 0;
 	if (form->kind == CHAOS_FORM_KEEP) {
 		a->end = a->from + w->read + (__u32)w->reader.left;
 		a->length = w->read + (__u32)w->reader.left - form->head;
@@ -203,108 +158,6 @@ static always void decide_answer(struct __sk_buff *skb, const struct flow *f, st
 		a->end = a->from + form->length;
 	}
 	tell(h->request.rule, f, &s->owner, &h->request, fault, form->kind | form->brief << 8, form->status);
-}
-
-/* ---- writing -------------------------------------------------------------------------------------------------------------- */
-
-/* One of two bytes, without a branch of which the verifier would follow both ways each time. */
-static always __u8 either(__u64 condition, __u8 yes, __u8 no)
-{
-	asm volatile("" : "+r"(condition));
-	condition = -(condition & 1);
-	return (yes & condition) | (no & ~condition);
-}
-
-/* The byte of the answer with this number. */
-static always __u8 answer_byte(const struct work *w, __u32 number)
-{
-	return either(((__u64)number - w->length) >> 63, w->text[number & TEXT_MASK], w->filler);
-}
-
-/* Sums go by four bytes: behind the last one are zeros. */
-static always void end_with_zeros(__u8 *bytes, __u64 n)
-{
-	for (int i = 0; i < 3; i++)
-		bytes[n + i] = 0;
-}
-
-/* The next piece of what is to be written; 1 when nothing is left, or it fails (w->left says so). A global function, as above. */
-__noinline int chaos_write_piece(struct __sk_buff *skb)
-{
-	struct work *w = work_here();
-	__s64 sum;
-	__u64 n;
-
-	if (!knobs.answers || !w || !w->left)
-		return 1;
-	n = (w->left < WRITTEN ? w->left : WRITTEN) - 1;
-	asm volatile("" : "+r"(n)); /* see chaos_sum_of() */
-	n = (n & (WRITTEN - 1)) + 1;
-	if (bpf_skb_load_bytes(skb, w->at, w->was, n))
-		return 1;
-#pragma clang loop unroll(disable)
-	for (__u32 i = 0; i < WRITTEN; i++)
-		w->now[i] = answer_byte(w, w->place + i);
-	w->now[0] = either(w->odd, w->was[0], w->now[0]);
-	w->odd = 0;
-	end_with_zeros(w->was, n);
-	end_with_zeros(w->now, n);
-	sum = bpf_csum_diff((void *)w->was, (n + 3) & (2 * WRITTEN - 4), (void *)w->now, (n + 3) & (2 * WRITTEN - 4),
-			    0);
-	if (sum < 0 || bpf_l4_csum_replace(skb, w->checksum, 0, (__u32)sum, 0) ||
-	    bpf_skb_store_bytes(skb, w->at, w->now, n, 0))
-		return 1;
-	w->at += n;
-	w->place += n;
-	w->left -= n;
-	return 0;
-}
-
-__noinline int chaos_write_pieces(struct __sk_buff *skb)
-{
-	for (__u32 i = 0; i < WRITES; i++) {
-		if (chaos_write_piece(skb))
-			return 1;
-	}
-	return 0;
-}
-
-/*
- * Puts `size` bytes of the answer, from its byte `place` on, in the place of those at `at`, and corrects the checksum. Sums
- * go by pairs of bytes: where the first is the second of a pair, the one before it stays.
- */
-static always bool write_answer(struct __sk_buff *skb, struct work *w, __u32 at, __u32 size, __u32 place,
-				__u32 checksum)
-{
-	w->odd = (at - checksum) & 1;
-	w->at = at - w->odd;
-	w->left = size + w->odd;
-	w->place = place - w->odd;
-	w->checksum = checksum;
-	for (__u32 i = 0; i < WRITES && !chaos_write_pieces(skb); i++)
-		;
-	return !w->left;
-}
-
-/* The text of a form, with its Content-Length, to the work bench. */
-static always bool bring_text(struct work *w, const struct chaos_answer *a)
-{
-	const struct chaos_form *form = form_of(a->form);
-	__u32 number = a->length;
-
-	if (!form)
-		return false;
-	__builtin_memcpy(w->text, form->text, sizeof(w->text));
-	w->length = form->length;
-	w->filler = form->filler;
-	for (__u32 i = 0; form->length_at && i < CHAOS_FORM_DIGITS_LENGTH; i++) {
-		__u64 at = form->length_at + CHAOS_FORM_DIGITS_LENGTH - 1 - i;
-
-		asm volatile("" : "+r"(at));
-		w->text[at & TEXT_MASK] = either(i ? ((__u64)number - 1) >> 63 : 0, ' ', '0' + number % 10);
-		number /= 10;
-	}
-	return true;
 }
 
 /* Writes what of the answer lies in this segment, and cuts it where the answer ends; false: the segment is to be lost. */
@@ -404,6 +257,8 @@ static always enum todo look_at(struct __sk_buff *skb, __u32 network, const stru
 	struct chaos_stats *stats = stats_of(h->request.rule);
 
 	if (a->state == CHAOS_ANSWER_WAITS && look_at_first(skb, network, p, s, h, w))
+		return LOSE;
+	if (knobs.streams && a->state == CHAOS_ANSWER_STREAMS && follow_stream(skb, network, p, s, h, w))
 		return LOSE;
 	if (a->state == CHAOS_ANSWER_UNDER_WAY && a->kind == CHAOS_FORM_NONE && !is_in_force_still(&h->request))
 		a->state = CHAOS_ANSWER_LEFT;

@@ -42,6 +42,10 @@ enum chaos_fault {
 	CHAOS_STATUS,
 	CHAOS_BODY,
 	CHAOS_HANG,
+	CHAOS_BREAK_CLEAN, /* break-after with `how: clean`, which is done elsewhere */
+	CHAOS_ERROR_EVENT,
+	CHAOS_DROP_DONE,
+	CHAOS_GARBLE,
 	CHAOS_NETWORK_FAULT_COUNT, /* from here on there is a caller and no connection */
 	CHAOS_GPU_OOM = CHAOS_NETWORK_FAULT_COUNT,
 	CHAOS_CALL,
@@ -52,8 +56,9 @@ enum chaos_fault {
 /* Faults inside a process. */
 #define CHAOS_CALLS (1 << CHAOS_GPU_OOM | 1 << CHAOS_CALL | 1 << CHAOS_ERRNO)
 
-/* Requests of HTTP that get another answer than the server's, or none. */
-#define CHAOS_ANSWERS (1 << CHAOS_STATUS | 1 << CHAOS_BODY | 1 << CHAOS_HANG)
+/* Requests of HTTP that get another answer than the server's, or none; the same of events in a stream. */
+#define CHAOS_STREAMS (1 << CHAOS_BREAK_CLEAN | 1 << CHAOS_ERROR_EVENT | 1 << CHAOS_DROP_DONE | 1 << CHAOS_GARBLE)
+#define CHAOS_ANSWERS (1 << CHAOS_STATUS | 1 << CHAOS_BODY | 1 << CHAOS_HANG | CHAOS_STREAMS)
 
 /* Connections that are there and say nothing; connections that are slow all along. */
 #define CHAOS_SILENCE (1 << CHAOS_ACCEPT_SILENCE | 1 << CHAOS_TLS_STALL | 1 << CHAOS_HALF_OPEN)
@@ -63,7 +68,8 @@ enum chaos_fault {
 #define CHAOS_LOSING (1 << CHAOS_DROP | CHAOS_SILENCE)
 
 /* Faults that go on for as long as the rule does, on the connection that they have hit. */
-#define CHAOS_LASTING (CHAOS_SILENCE | CHAOS_PACING | 1 << CHAOS_BREAK_AFTER | 1 << CHAOS_HANG)
+#define CHAOS_LASTING (CHAOS_SILENCE | CHAOS_PACING | 1 << CHAOS_BREAK_AFTER | 1 << CHAOS_HANG | \
+		       1 << CHAOS_DROP_DONE | 1 << CHAOS_GARBLE)
 
 /* Damage to single packets; faults that tc does to what arrives; those that need a queue that honours skb->tstamp. */
 #define CHAOS_DAMAGE (1 << CHAOS_DUPLICATE | 1 << CHAOS_CORRUPT | 1 << CHAOS_REORDER)
@@ -127,6 +133,7 @@ enum chaos_break_how {
 	CHAOS_BREAK_RESET,
 	CHAOS_BREAK_CLOSE, /* with the end of the stream, as if that were all */
 	CHAOS_BREAK_STALL, /* with nothing: the connection stays open */
+	CHAOS_BREAK_AS_IF_OVER, /* as if the answer were over: CHAOS_BREAK_CLEAN */
 	CHAOS_BREAK_HOW_COUNT,
 };
 
@@ -220,8 +227,10 @@ struct chaos_rule {
 	__u64 above_bytes;    /* gpu-oom: what a process may hold; 0: no limit */
 	__u32 failures;	      /* gpu-oom: calls that fail in a row, once one has been chosen; at least 1 */
 	__u16 form;	      /* CHAOS_ANSWERS: first of its forms in chaos_forms, best first, */
-	__u8 forms;	      /* so many, */
+	__u8 forms;	      /* so many */
 	__u8 pad2;
+	__u32 stream_chunks;  /* CHAOS_STREAMS: after so many events of a stream; CHAOS_GARBLE: each so manieth */
+	__u32 pad3;
 };
 
 /*
@@ -584,18 +593,48 @@ struct chaos_form {
 /* The answer to a request that is to be another one. Written where packets arrive, but for `asked` and what it comes with. */
 enum chaos_answer_state {
 	CHAOS_ANSWER_WAITS, /* for the server's first byte */
+	CHAOS_ANSWER_STREAMS, /* its head has passed, what comes is read for the events in it */
 	CHAOS_ANSWER_UNDER_WAY,
 	CHAOS_ANSWER_LEFT, /* as it is */
 };
 struct chaos_answer {
 	__u32 from;    /* number of its first byte */
 	__u32 end;     /* one beyond the last that is changed */
-	__u32 length;  /* KEEP: Content-Length */
+	__u32 length;  /* KEEP: Content-Length; in a stream: bytes of the text and what fills its place */
 	__u32 acked;   /* what the client has said that it has got; written where packets leave */
 	__u16 form;
 	__u8 kind;     /* enum chaos_form_kind */
 	__u8 state;
 	__u8 head;     /* the request was HEAD: there is no body */
+	__u8 last_chunk; /* behind all of it: the end of this chunk, and the last one */
+	__u8 pad[2];
+};
+
+/* How the end of an answer's body is told. */
+enum chaos_stream_coding {
+	CHAOS_STREAM_TO_THE_END, /* by the connection's */
+	CHAOS_STREAM_COUNTED,
+	CHAOS_STREAM_CHUNKED,
+};
+
+/* Where the reader of a stream stands, see bpf/stream.h; and what was changed in it, to be changed again when it is sent again. */
+#define CHAOS_STREAM_EDITS 8 /* the last ones */
+struct chaos_stream_reader {
+	__u32 next;	 /* number of the byte that it waits for */
+	__u32 left;	 /* bytes of the chunk, or of the body, that are to come */
+	__u32 events;	 /* that are over */
+	__u32 line_from; /* number of the first byte of the line */
+	__u32 edits;	 /* so many bytes were changed, */
+	__u32 edit_at[CHAOS_STREAM_EDITS]; /* these, at number modulo their count */
+	__u8 coding;	 /* enum chaos_stream_coding */
+	__u8 phase;	 /* enum http_phase; CHAOS_STREAM_TO_THE_END and _COUNTED: HTTP_BODY, then HTTP_START */
+	__u8 line;	 /* enum stream_line */
+	__u8 words;	 /* that may be meant here: a set of enum stream_word, */
+	__u8 at;	 /* of which so many bytes have come */
+	__u8 has_data;	 /* a line of this event had data */
+	__u8 ending;	 /* a line of this event says that the stream is at its end */
+	__u8 json;	 /* it has lines of JSON */
+	__u8 allowed;	 /* the rule's fault has been decided: changes are made */
 	__u8 pad[3];
 };
 
@@ -737,6 +776,7 @@ struct chaos_http {
 	struct chaos_verdict plain;   /* what holds for the connection while a rule for a request governs */
 	struct chaos_verdict request; /* what was chosen for the present request */
 	struct chaos_answer answer;
+	struct chaos_stream_reader stream;
 	__u32 next_seq;	   /* of the byte that the reader waits for */
 	__u32 asked_ack;   /* acknowledgement that the first segment of the present request carried */
 	__u32 at, left;	   /* the rest of the segment that is being read */
@@ -906,7 +946,8 @@ struct chaos_knobs {
 	__u32 http_sets;		    /* first of the sets that programs fill in for requests, */
 	__u32 http_words;		    /* and so many words of their patterns are in use */
 	__u32 http_wants;		    /* set of enum http_wants: what of a body is asked for */
-	__u32 answers;			    /* 1: some rule gives another answer than the server */
+	__u32 answers;			    /* 1: some rule gives another answer than the server, */
+	__u32 streams;			    /* 1: or changes the events in one */
 	__u32 never;			    /* 0: what depends on it is in the program and never run, see own_stack() */
 	__u32 registers;		    /* 1: a program on a function may write registers; 0: the assist does it */
 	__u32 assist;			    /* 1: there is a rule that the assist serves */
@@ -917,7 +958,7 @@ struct chaos_knobs {
 };
 
 _Static_assert(sizeof(struct chaos_vector) == 128, "chaos_vector");
-_Static_assert(sizeof(struct chaos_rule) == 240, "chaos_rule");
+_Static_assert(sizeof(struct chaos_rule) == 248, "chaos_rule");
 _Static_assert(sizeof(struct chaos_event) == 112, "chaos_event");
 _Static_assert(sizeof(struct chaos_owner) == 40, "chaos_owner");
 _Static_assert(sizeof(struct chaos_interval) == 136, "chaos_interval");
@@ -926,7 +967,7 @@ _Static_assert(sizeof(struct chaos_verdict) == 80, "chaos_verdict");
 _Static_assert(CHAOS_BREAK_AFTER < 16, "chaos_verdict.decided"); /* answers are decided elsewhere */
 _Static_assert(sizeof(struct chaos_sock) == 224, "chaos_sock");
 _Static_assert(sizeof(struct chaos_http_reader) == 296, "chaos_http_reader");
-_Static_assert(sizeof(struct chaos_http) == 512, "chaos_http");
+_Static_assert(sizeof(struct chaos_http) == 576, "chaos_http");
 _Static_assert(sizeof(struct chaos_flow_key) == 32, "chaos_flow_key");
 _Static_assert(sizeof(struct chaos_name_key) == 260, "chaos_name_key");
 _Static_assert(sizeof(struct chaos_learned_key) == 20, "chaos_learned_key");

@@ -664,7 +664,7 @@ static always void tell(__u32 rule, const struct flow *f, const struct chaos_own
 }
 
 /* Counts what was decided, TAKEN or why not. Is the fault done? */
-static always bool settle(const struct chaos_rule *r, struct chaos_stats *stats, __u32 fault, __u32 reason)
+static always bool settle(const struct chaos_rule *r, struct chaos_stats *stats, __u64 fault, __u32 reason)
 {
 	count(&stats->matched);
 	if (reason == TAKEN && (r->flags & CHAOS_RULE_OBSERVE))
@@ -675,6 +675,8 @@ static always bool settle(const struct chaos_rule *r, struct chaos_stats *stats,
 		return false;
 	}
 	count(&stats->injected);
+	if (!__builtin_constant_p(fault))
+		asm volatile("" : "+r"(fault)); /* see finish_rule() */
 	if (fault < CHAOS_FAULT_COUNT)
 		count(&stats->faults[fault]);
 	return true;

@@ -305,7 +305,7 @@ Test(http, mistakes_are_told_with_their_place)
 		     "t:5:18: with 'http', 'drop' is for requests, not for single packets: write 'drop: true'");
 	expect_wrong(DOC("{ ports: 1, http: { path: /x } }", "{ refuse: refused }", ""),
 		     "t:4:28: 'http' does not go with 'refuse', which is not about requests; it goes with delay, drop, "
-		     "reset, break-after, status, body and hang");
+		     "reset, break-after, status, body, hang, error-event, drop-done and garble");
 	expect_wrong(DOC("{ ports: 1, http: { path: /x } }", "{ drop: true }", "  per: connection\n"),
 		     "t:7:8: 'per: connection' makes no sense with 'http', decided for each request");
 	expect_wrong(DOC("{ http: { path: /x } }", "{ drop: true }", ""),

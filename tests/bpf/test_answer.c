@@ -6,16 +6,9 @@
 #include <criterion/criterion.h>
 #include <linux/filter.h>
 
-#include "tests/bpf/live.h"
-#include "user/base/names.h"
+#include "tests/bpf/exchange.h"
 
-#define RULE(fault, more) \
-	"version: 1\nrules:\n- { name: a, match: { everything: true, http: { path: /x } }, fault: { " fault \
-	" }, duration: 1h" more " }\n"
 #define LIMITED RULE("status: 429, retry-after: 20s, as: openai", "")
-
-#define REQUEST "GET /x HTTP/1.1\r\nHost: a\r\n\r\n"
-#define OTHER   "GET /y HTTP/1.1\r\nHost: a\r\n\r\n"
 
 #define FULL \
 	"HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/json\r\nRetry-After: 20\r\nContent-Length: %8zu\r\n\r\n"
@@ -26,8 +19,6 @@
 #define SHORT "{\"error\":{\"message\":\"Too Many Requests\",\"code\":429}}"
 
 TestSuite(answer, .init = live_world, .fini = live_world_ends, .timeout = 300);
-
-static char server_says[400000], client_hears[400000], wanted[400000];
 
 /* An answer of the server, with so many bytes of body. */
 static size_t answer_of(const char *more, size_t body)
@@ -40,42 +31,6 @@ static size_t answer_of(const char *more, size_t body)
 	return head + body;
 }
 
-/* Sends so many bytes of it, `first` of them by themselves and the rest when the client has got those. */
-static void answer_in_two(const struct ends *e, size_t size, size_t first)
-{
-	if (first < size) {
-		say(e->server, server_says, first);
-		usleep(3000);
-		say(e->server, server_says + first, size - first);
-	} else {
-		say(e->server, server_says, size);
-	}
-}
-
-/* What comes until `size` bytes have, the stream ends (*ended), or nothing does for a while. */
-static size_t hear_all(const struct ends *e, size_t size, bool *ended)
-{
-	size_t sum = 0;
-	int got;
-
-	*ended = false;
-	while (sum < size) {
-		got = hear_within(e->client, client_hears + sum, sizeof(client_hears) - sum, 3000);
-		if (got <= 0) {
-			*ended = !got;
-			return sum;
-		}
-		sum += got;
-	}
-	return sum;
-}
-
-static void send_request(const struct ends *e, const char *request)
-{
-	say(e->client, request, strlen(request));
-	cr_assert_eq(hears(e->server, 5000), (int)strlen(request));
-}
-
 /* A head with the length in it and then a body, filled up with `filler` to `size` bytes. */
 static size_t want(const char *format, const char *body, size_t size, char filler)
 {
@@ -86,33 +41,6 @@ static size_t want(const char *format, const char *body, size_t size, char fille
 	memset(wanted + head, filler, size - head);
 	memcpy(wanted + head, body, strlen(body));
 	return size;
-}
-
-static void expect_heard(const struct ends *e, size_t size, const char *what)
-{
-	bool ended;
-	size_t got = hear_all(e, size, &ended);
-
-	cr_assert_eq(got, size, "%s: %zu of %zu bytes", what, got, size);
-	for (size_t i = 0; i < size; i++)
-		cr_assert_eq(client_hears[i], wanted[i], "%s: byte %zu is %#x, not %#x\n%.300s", what, i,
-			     (unsigned char)client_hears[i], (unsigned char)wanted[i], client_hears);
-	cr_expect_eq(hears(e->client, 0), -EAGAIN, "%s: no more", what);
-}
-
-static void expect_original(const struct ends *e, size_t size, const char *what)
-{
-	memcpy(wanted, server_says, size);
-	expect_heard(e, size, what);
-}
-
-static void expect_counts(const struct live *live, uint64_t injected, enum chaos_skip reason, uint64_t skipped)
-{
-	struct chaos_stats s = stats_of_rule(&live->l, 0);
-
-	cr_expect_eq(s.injected, injected, "injected: %llu, not %lu", (unsigned long long)s.injected, injected);
-	cr_expect_eq(s.matched, injected + skipped, "matched: %llu", (unsigned long long)s.matched);
-	cr_expect_eq(s.skipped[reason], skipped, "%s: %llu", skip_names[reason], (unsigned long long)s.skipped[reason]);
 }
 
 /* As long as the server's: the connection goes on, and other requests on it get their own. */

@@ -33,6 +33,10 @@ static const char *const rules[] = {
 	RULE(NAMES ", http: { path: /v1/*, model: \"qwen-*\" }", "status: 429, retry-after: 20s, as: openai, delay: 1s"),
 	RULE(NAMES ", ports: 80", "body: html"),
 	RULE(NAMES, "hang: true"),
+	RULE(NAMES, "break-after: { chunks: 12, how: clean }"),
+	RULE(NAMES ", http: { path: /v1/* }", "error-event: { type: overloaded, chunks: 3 }"),
+	RULE(NAMES ", ports: 80", "drop-done: true"),
+	RULE(NAMES ", ports: 80", "garble: { every: 5 }, delay: 1s"),
 };
 
 /* Rules `first` to `last`: one load. */

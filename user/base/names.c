@@ -14,11 +14,11 @@
 	_Static_assert(sizeof(name) / sizeof(name[0]) == (count) + 1, #name " must name every value")
 
 TABLE(fault_names, CHAOS_FAULT_COUNT, "drop", "delay", "refuse", "reset", "accept-silence", "tls-stall", "duplicate",
-      "corrupt", "reorder", "half-open", "rate", "tokens", "dns", "break-after", "status", "body", "hang", "gpu-oom",
-      "call", "errno");
+      "corrupt", "reorder", "half-open", "rate", "tokens", "dns", "break-after", "status", "body", "hang",
+      "break-after", "error-event", "drop-done", "garble", "gpu-oom", "call", "errno");
 TABLE(dns_names, CHAOS_DNS_COUNT, "nxdomain", "servfail", "timeout", "empty");
 TABLE(per_names, CHAOS_PER_COUNT, "connection", "packet", "request", "call");
-TABLE(break_how_names, CHAOS_BREAK_HOW_COUNT, "reset", "close", "stall");
+TABLE(break_how_names, CHAOS_BREAK_HOW_COUNT, "reset", "close", "stall", "clean");
 TABLE(distribution_names, CHAOS_DISTRIBUTION_COUNT, "uniform", "normal", "pareto");
 TABLE(loss_names, CHAOS_LOSS_COUNT, "chance", "every", "burst");
 TABLE(form_names, CHAOS_FORM_KIND_COUNT, "keep", "close", "digits", "none");

@@ -66,10 +66,12 @@ static bool is_call(const struct chaos_event *event)
 	return event->fault >= CHAOS_NETWORK_FAULT_COUNT && event->fault < CHAOS_FAULT_COUNT;
 }
 
-/* One of HTTP that took the place of the server's. */
+/* One of HTTP that took the place of the server's, or of the rest of it. */
 static bool is_answer(const struct chaos_event *event)
 {
-	return event->fault < CHAOS_FAULT_COUNT && 1U << event->fault & CHAOS_ANSWERS;
+	static const unsigned int bytes = 1U << CHAOS_DROP_DONE | 1U << CHAOS_GARBLE;
+
+	return event->fault < CHAOS_FAULT_COUNT && 1U << event->fault & CHAOS_ANSWERS & ~bytes;
 }
 
 /* What a fault inside a process has in the place of a connection. */
@@ -186,6 +188,18 @@ static void what_text(char *out, size_t size, const struct chaos_event *event)
 		snprintf(out, size, "answered %d (form: %s%s)", event->error,
 			 name_of(form_names, CHAOS_FORM_KIND_COUNT, event->delay_ns & 0xff),
 			 event->delay_ns >> 8 ? ", brief" : "");
+		break;
+	case CHAOS_BREAK_CLEAN:
+		snprintf(out, size, "stream ended as if that were all");
+		break;
+	case CHAOS_ERROR_EVENT:
+		snprintf(out, size, "stream ended in an error event%s", event->delay_ns >> 8 ? " (brief)" : "");
+		break;
+	case CHAOS_DROP_DONE:
+		snprintf(out, size, "stream without the mark of its end");
+		break;
+	case CHAOS_GARBLE:
+		snprintf(out, size, "stream garbled from here on");
 		break;
 	case CHAOS_HANG:
 		snprintf(out, size, "never answered");

@@ -3,11 +3,41 @@
 #include "user/base/names.h"
 #include "user/rules/explain_internal.h"
 
+static void say_chunks(struct sentence *s, uint32_t chunks)
+{
+	say(s, "%u chunk%s", chunks, chunks == 1 ? "" : "s");
+}
+
+static void say_stream(struct sentence *s, const struct fault *fault)
+{
+	if (fault->faults & 1U << CHAOS_BREAK_CLEAN) {
+		say(s, "get streams that end after ");
+		say_chunks(s, fault->stream_chunks);
+		say(s, " as if that were all");
+	} else if (fault->faults & 1U << CHAOS_ERROR_EVENT) {
+		say(s, "get streams that end in an error event (%s)", stream_error_names[fault->stream_error]);
+		if (fault->stream_chunks) {
+			say(s, " after ");
+			say_chunks(s, fault->stream_chunks);
+		}
+	} else if (fault->faults & 1U << CHAOS_DROP_DONE) {
+		say(s, "get streams that never say that they are over");
+	} else if (fault->stream_chunks == 1) {
+		say(s, "get every chunk of a stream garbled");
+	} else {
+		say(s, "get one chunk in %u of a stream garbled", fault->stream_chunks);
+	}
+}
+
 void say_answer(struct sentence *s, const struct fault *fault)
 {
 	static const char *const bodies[] = { "", " with an empty body", " with garbage",
 					      " with JSON that stops in the middle", " with a page of HTML" };
 
+	if (fault->faults & CHAOS_STREAMS) {
+		say_stream(s, fault);
+		return;
+	}
 	if (fault->faults & 1U << CHAOS_HANG) {
 		say(s, "are never answered");
 		return;

@@ -151,6 +151,15 @@ enum provider {
 /* Ended by NULL: of enum body from BODY_EMPTY on, and of enum provider. */
 extern const char *const body_names[], *const provider_names[];
 
+/* What an event of a stream says that ends it. */
+enum stream_error {
+	STREAM_ERROR_OVERLOADED, /* as Anthropic does */
+	STREAM_ERROR_SERVER,	 /* as OpenAI does, and what speaks like it */
+	STREAM_ERROR_RATE_LIMIT,
+	STREAM_ERROR_COUNT,
+};
+extern const char *const stream_error_names[]; /* ended by NULL */
+
 struct fault {
 	struct mark mark;
 	unsigned int faults;	   /* set of 1 << enum chaos_fault */
@@ -173,6 +182,8 @@ struct fault {
 	uint64_t break_bytes, break_ns; /* break-after: one of these two, */
 	uint32_t break_chunks;		/* or this one */
 	enum chaos_break_how break_how;
+	uint32_t stream_chunks;	   /* CHAOS_STREAMS: after so many events of a stream; garble: every so manieth */
+	enum stream_error stream_error;
 	uint32_t status;	   /* of HTTP; 0: the server's, if there is a body, 200 */
 	enum body body;
 	enum provider as;

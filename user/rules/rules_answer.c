@@ -92,6 +92,9 @@ int answer_check(struct parser *p, const struct node *node, struct fault *fault)
 	if (HAS(fault, CHAOS_HANG) && HAS(fault, CHAOS_BODY))
 		return fail(p, node_get(node, "hang")->key_mark,
 			    "'hang' and 'body' contradict each other: there is no answer");
+	if (fault->faults & CHAOS_STREAMS && __builtin_popcount(fault->faults & CHAOS_ANSWERS) > 1)
+		return fail(p, node->mark, "'%s' goes with no other fault of answers, and there is one more",
+			    fault_names[__builtin_ctz(fault->faults & CHAOS_STREAMS)]);
 	if (fault->faults & CHAOS_ANSWERS && fault->faults & ~(CHAOS_ANSWERS | beside))
 		return fail(p, node->mark, "'%s' goes with no other fault but 'delay'",
 			    fault_names[__builtin_ctz(fault->faults & CHAOS_ANSWERS)]);

@@ -326,10 +326,11 @@ static int key_idle_how(struct parser *p, const struct node *node, void *target)
 	enum chaos_break_how *how = target;
 	int err = key_break_how(p, node, how);
 
-	if (!err && *how == CHAOS_BREAK_CLOSE)
+	if (!err && *how != CHAOS_BREAK_STALL && *how != CHAOS_BREAK_RESET)
 		err = fail(p, node->mark,
-			   "invalid how 'close': a connection that was forgotten is answered by 'reset', or not "
-			   "('stall')");
+			   "invalid how '%s': a connection that was forgotten is answered by 'reset', or not "
+			   "('stall')",
+			   break_how_names[*how]);
 	return err;
 }
 
@@ -406,7 +407,7 @@ static int key_break_after(struct parser *p, const struct node *node, void *targ
 	err = map_parse(p, node, "a map such as { bytes: 4KiB }", keys, fault);
 	if (!err && !!fault->break_bytes + !!fault->break_ns + !!fault->break_chunks != 1)
 		err = fail(p, node->mark, "'break-after' takes one of 'bytes', 'time' and 'chunks'");
-	return err;
+	return err ? err : stream_break(p, node, fault);
 }
 
 static int key_accept_silence(struct parser *p, const struct node *node, void *target)
@@ -452,6 +453,9 @@ const struct key fault_keys[] = {
 	{ "body", key_http_body, 0 },
 	{ "as", key_as, 0 },
 	{ "hang", key_hang, 0 },
+	{ "error-event", key_error_event, 0 },
+	{ "drop-done", key_drop_done, 0 },
+	{ "garble", key_garble, 0 },
 	{ "gpu-oom", key_gpu_oom, 0 },
 	{ "call", key_call, 0 },
 	{ "errno", key_errno, 0 },

@@ -203,7 +203,7 @@ int http_check(struct parser *p, const struct node *node, struct rule *rule)
 		return fail(
 			p, rule->match.http.mark,
 			"'http' does not go with '%s', which is not about requests; it goes with delay, drop, reset, "
-			"break-after, status, body and hang",
+			"break-after, status, body, hang, error-event, drop-done and garble",
 			fault_names[__builtin_ctz(other)]);
 	if (HAS(fault, CHAOS_DROP) && !fault->drop_all)
 		return fail(p, node_get(node_get(node, "fault"), "drop")->mark,

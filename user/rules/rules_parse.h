@@ -152,6 +152,13 @@ int key_retry_after(struct parser *p, const struct node *node, void *fault);
 int key_hang(struct parser *p, const struct node *node, void *fault);
 int answer_check(struct parser *p, const struct node *node, struct fault *fault);
 
+/* user/rules/rules_stream.c */
+
+int key_error_event(struct parser *p, const struct node *node, void *fault);
+int key_drop_done(struct parser *p, const struct node *node, void *fault);
+int key_garble(struct parser *p, const struct node *node, void *fault);
+int stream_break(struct parser *p, const struct node *node, struct fault *fault); /* of break-after's map */
+
 /* user/rules/rules_call.c */
 
 int key_gpu_oom(struct parser *p, const struct node *node, void *fault);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What the bodies of answers say that are made up. As providers say it: clients look for the status, for `retry-after`, and
+ * What the bodies of answers, and events of streams, say that are made up. As providers say it: clients look for the status, for `retry-after`, and
  * for the code or type in here. Texts are the shortest of the right shape, since they have to fit into the server's answer.
  */
 #include "user/tables/answer_body.h"
@@ -253,4 +253,31 @@ void answer_brief_body(struct answer_text *t, const struct fault *f, bool barely
 		answer_put(t, "{\"error\":{\"message\":\"%s\",\"code\":%u}}", answer_reason(f->status), f->status);
 	else
 		answer_body(t, f);
+}
+
+/* Anthropic names its events, OpenAI and what speaks like it has nothing but data. */
+const char *stream_error_text(enum stream_error error, unsigned int brief)
+{
+	static const char *const texts[STREAM_ERROR_COUNT][STREAM_ENDINGS] = {
+		[STREAM_ERROR_OVERLOADED] = {
+			"event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\","
+			"\"message\":\"Overloaded\"}}\n\n",
+			"event:error\ndata:{\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\"}}\n\n",
+			"",
+		},
+		[STREAM_ERROR_SERVER] = {
+			"data: {\"error\":{\"message\":\"The server had an error while processing your request.\","
+			"\"type\":\"server_error\",\"param\":null,\"code\":null}}\n\n",
+			"data: {\"error\":{\"message\":\"\",\"type\":\"server_error\"}}\n\n",
+			"data:{\"error\":{\"code\":500}}\n\n",
+		},
+		[STREAM_ERROR_RATE_LIMIT] = {
+			"data: {\"error\":{\"message\":\"Rate limit reached for requests.\",\"type\":\"requests\","
+			"\"param\":null,\"code\":\"rate_limit_exceeded\"}}\n\n",
+			"data: {\"error\":{\"code\":\"rate_limit_exceeded\"}}\n\n",
+			"data:{\"error\":{\"code\":429}}\n\n",
+		},
+	};
+
+	return texts[error][brief];
 }

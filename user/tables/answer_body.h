@@ -29,4 +29,8 @@ void answer_body(struct answer_text *t, const struct fault *f);
 /* For answers without room: a shorter one, which still is JSON and tells the status; `barely`: nothing else. */
 void answer_brief_body(struct answer_text *t, const struct fault *f, bool barely);
 
+/* An event of a stream that says this, in so few words; "": there are no fewer. */
+#define STREAM_ENDINGS 3
+const char *stream_error_text(enum stream_error error, unsigned int brief);
+
 #endif

@@ -696,6 +696,7 @@ static void make_rule(struct chaos_rule *to, struct chaos_budget *budget, const 
 	to->break_chunks = from->fault.break_chunks;
 	to->break_ns = from->fault.break_ns;
 	to->break_how = from->fault.break_how;
+	to->stream_chunks = from->fault.stream_chunks;
 	to->distribution = from->fault.distribution;
 	to->directions = directions(from);
 	to->waits_for = first_needs(from);

@@ -95,6 +95,25 @@ static int add_digits(struct tables *t, struct chaos_rule *r, const struct fault
 	return add_form(t, r, &form);
 }
 
+/* What a stream ends with, best first; `clean` ends with nothing. */
+static int add_stream(struct tables *t, struct chaos_rule *r, const struct fault *f)
+{
+	int err = 0;
+
+	t->knobs.streams = 1;
+	for (unsigned int brief = 0; brief < STREAM_ENDINGS && !err; brief++) {
+		struct chaos_form form = { .kind = CHAOS_FORM_CLOSE, .brief = (uint8_t)brief, .filler = '\n' };
+		const char *text = f->faults & 1U << CHAOS_ERROR_EVENT ? stream_error_text(f->stream_error, brief) : "";
+
+		if (brief && !text[0])
+			break;
+		form.length = (uint16_t)strlen(text);
+		memcpy(form.text, text, form.length);
+		err = add_form(t, r, &form);
+	}
+	return err;
+}
+
 int tables_make_answer(struct tables *t, struct chaos_rule *r, const struct fault *f)
 {
 	const struct chaos_form none = { .kind = CHAOS_FORM_NONE };
@@ -104,6 +123,8 @@ int tables_make_answer(struct tables *t, struct chaos_rule *r, const struct faul
 		return 0;
 	t->knobs.answers = 1;
 	r->form = (uint16_t)t->forms_count;
+	if (f->faults & CHAOS_STREAMS)
+		return add_stream(t, r, f);
 	if (f->faults & 1U << CHAOS_HANG)
 		return add_form(t, r, &none);
 	for (enum brevity brevity = IN_FULL; brevity <= BARE && !err; brevity++) {

@@ -1,0 +1,196 @@
+#!/usr/bin/python3
+# timeout: 300
+"""Streams of a model whose events are changed: what a client's own parser reads of them, and its neighbour's."""
+import json
+import re
+
+import chaos
+import place
+from case import check, check_counters, check_equal, check_took, expect, main, part
+from scene import PLACES, VICTIM, Scene
+
+HOSTS = [host for _, family, host, _ in PLACES if family != "mapped"]
+FAR = HOSTS[2:]
+CLEAN, ERROR, SHORT, DONE, GARBLED, SHARE, LATE = range(8200, 8207)
+TOKENS, CHUNKS, EVERY, DELAY = 12, 5, 4, 300
+
+scene = None
+
+
+def setup():
+    global scene
+    scene = Scene()
+    for port in (CLEAN, ERROR, SHORT, DONE, GARBLED, SHARE, LATE):
+        scene.listen(port)
+
+
+def rules():
+    def rule(name, port, fault, **more):
+        return chaos.rule(name, {"cgroup": VICTIM, "ports": [port]}, fault, **more)
+
+    return [rule("clean", CLEAN, {"break_after": {"chunks": CHUNKS, "how": "clean"}}),
+            rule("error", ERROR, {"error_event": {"type": "rate-limit", "chunks": CHUNKS}}),
+            rule("short", SHORT, {"error_event": "overloaded"}),
+            rule("done", DONE, {"drop_done": True}),
+            rule("garbled", GARBLED, {"garble": {"every": EVERY}}),
+            rule("share", SHARE, {"break_after": {"chunks": 2, "how": "clean"}}, percent=40, seed=3),
+            rule("late", LATE, {"drop_done": True, "delay": f"{DELAY}ms"})]
+
+
+def ask(client, host, port, ms=3, tokens=TOKENS, number=None):
+    """One stream, and the connection it came on."""
+    number = number or client.open(host, port)["id"]
+    path = f"/stream?tokens={tokens}&ms={ms}"
+    met = client.exchange(number, [f"GET {path} HTTP/1.1\r\nHost: a\r\nUser-Agent: {VICTIM}\r\n\r\n"])
+    check_equal((met["error"], met.get("status")), (None, 200), f"{host}:{port}: {met}")
+    return met, number
+
+
+def words(body):
+    """What a client makes of it: the words, and what else there is."""
+    told, other = [], []
+    for event in filter(None, re.split(r"\n\n+", body)):
+        lines = [line for line in event.split("\n") if line and not line.startswith(":")]
+        data = "\n".join(line[5:].lstrip() for line in lines if line.startswith("data:"))
+        try:
+            told.append(json.loads(data)["choices"][0]["delta"]["content"].strip())
+        except (ValueError, KeyError, TypeError):
+            other += lines
+    return told, other
+
+
+ALL = [f"word{i}" for i in range(TOKENS)]
+
+
+def check_neighbour(host, port):
+    for _ in range(2):
+        met, number = ask(scene.neighbour, host, port)
+        check_equal((*words(met["body"]), met["closes"]), (ALL, ["data: [DONE]"], False), f"{host}:{port}: the neighbour")
+        scene.neighbour.close(number)
+
+
+def end_follows(client, number):
+    return client.receive(number, 5)
+
+
+def check_clean(host):
+    met, number = ask(scene.victim, host, CLEAN)
+    check_equal(words(met["body"]), (ALL[:CHUNKS], []), f"{host}: a stream that ends early")
+    rest = end_follows(scene.victim, number)
+    check(rest["bytes"] == 0, f"{host}: and then the connection: {rest}")
+    expect("clean", 1, event={"fault": "break-after", "comm": "victim"})
+
+
+@part
+def ends_as_if_that_were_all():
+    for host in HOSTS:
+        for _ in range(3):
+            check_clean(host)
+        check_neighbour(host, CLEAN)
+
+
+@part
+def ends_in_an_error():
+    """In the place of an event: in as many words as there is room for, by itself or with a stream behind it that is faster."""
+    for host in HOSTS:
+        for ms in (3, 0):
+            met, _ = ask(scene.victim, host, ERROR, ms)
+            told, other = words(met["body"])
+            check_equal(told, ALL[:CHUNKS], f"{host}: words before the error")
+            check_equal([json.loads(line[5:])["error"]["code"] for line in other], ["rate_limit_exceeded"], f"{host}: the error")
+            expect("error", 1, event={"fault": "error-event"})
+        check_neighbour(host, ERROR)
+
+
+@part
+def without_room_for_the_error():
+    for host in HOSTS:
+        met, _ = ask(scene.victim, host, SHORT)
+        check_equal(words(met["body"]), (ALL, ["data: [DONE]"]), f"{host}: its own")
+        expect("short", 0, {"no-room": 1})
+
+
+@part
+def never_says_that_it_is_over():
+    """And the connection is used again."""
+    for host in HOSTS:
+        number = None
+        for i in range(3):
+            met, number = ask(scene.victim, host, DONE, number=number)
+            check_equal(words(met["body"]), (ALL, []), f"{host}: stream {i}")
+            expect("done", 1, event={"fault": "drop-done"})
+        check_neighbour(host, DONE)
+
+
+@part
+def garbled():
+    for host in HOSTS:
+        for ms in (3, 0):
+            met, _ = ask(scene.victim, host, GARBLED, ms)
+            told, other = words(met["body"])
+            hit = [i for i in range(TOKENS) if (i + 1) % EVERY == 0]
+            check_equal(told, [word for i, word in enumerate(ALL) if i not in hit], f"{host}: what can be read")
+            check_equal([line[:7] for line in other], ["data: #"] * len(hit) + ["data: ["], f"{host}: what cannot")
+            expect("garbled", 1, event={"fault": "garble"})
+        check_neighbour(host, GARBLED)
+
+
+@part
+def a_share_of_many():
+    hits = 0
+    for i in range(100):
+        met, number = ask(scene.victim, HOSTS[i % len(HOSTS)], SHARE, 0, 4)
+        told, _ = words(met["body"])
+        if not check(told in (ALL[:2], ALL[:4]), f"stream {i}: {met['body']}"):
+            return
+        hits += told == ALL[:2]
+        scene.victim.close(number)
+    check(20 <= hits <= 60, f"{hits} of 100 at 40 %")
+    expect("share", hits, {"percent": 100 - hits})
+
+
+@part
+def late_as_well():
+    for host in HOSTS:
+        met, _ = ask(scene.victim, host, LATE)
+        check_equal(words(met["body"]), (ALL, []), host)
+        check_took(met["ms"], DELAY, host, 4000)
+        expect("late", 2)
+
+
+@part
+def where_checksums_are_looked_at():
+    place.without_checksum_offload("ns1", "s1")
+    for host in FAR:
+        check_clean(host)
+        met, _ = ask(scene.victim, host, DONE)
+        check_equal(words(met["body"]), (ALL, []), f"{host}: no end")
+        expect("done", 1)
+        met, _ = ask(scene.victim, host, GARBLED, 0)
+        check_equal(len(words(met["body"])[0]), TOKENS - TOKENS // EVERY, f"{host}: garbled")
+        expect("garbled", 1)
+
+
+@part
+def over_a_line_that_loses_and_reorders():
+    """What is sent again, and what overtakes, is changed to the same bytes."""
+    def queue(*words_):
+        with place.in_netns("ns1"):
+            place.run("tc", "qdisc", *words_)
+
+    try:
+        queue("replace", "dev", "s1", "root", "netem", "delay", "3ms", "2ms", "loss", "3%")
+    except RuntimeError as problem:
+        print(f"    no netem here: {problem}")
+        return
+    for host in FAR:
+        for _ in range(8):
+            check_clean(host)
+        met, _ = ask(scene.victim, host, GARBLED, 0)
+        check_equal(len(words(met["body"])[0]), TOKENS - TOKENS // EVERY, f"{host}: garbled")
+        expect("garbled", 1)
+    queue("del", "dev", "s1", "root")
+    check_counters()
+
+
+main(setup, lambda: scene and scene.close(), rules)
