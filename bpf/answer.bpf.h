@@ -7,10 +7,10 @@
 #include "bpf/http.bpf.h"
 #include "bpf/stream.h"
 
-#define PIECE sizeof(((struct work *)0)->piece)
-#define WRITTEN 64 /* bytes together, */
-#define WRITES  34 /* and so many times so many: the largest segment there is */
-#define TEXT_MASK   (CHAOS_FORM_TEXT - 1)
+#define PIECE     sizeof(((struct work *)0)->piece)
+#define WRITTEN   64 /* bytes together, */
+#define WRITES    34 /* and so many times so many: the largest segment there is */
+#define TEXT_MASK (CHAOS_FORM_TEXT - 1)
 
 /* What lies on a CPU while a packet is looked at: nothing of tc's interrupts it. */
 struct work {
@@ -26,9 +26,9 @@ struct work {
 	/* For stream.bpf.h. */
 	struct chaos_stream_reader stream;
 	__u32 fault;
-	__u32 chunks; /* see struct chaos_rule: stream_chunks */
-	__u32 begun;  /* number of the first byte that is new */
-	__u32 stop;   /* enum stop */
+	__u32 chunks;    /* see struct chaos_rule: stream_chunks */
+	__u32 begun;     /* number of the first byte that is new */
+	__u32 stop;      /* enum stop */
 	__u32 change_at; /* number of a byte that is to be another */
 
 	/* For chaos_change(). */

@@ -183,8 +183,8 @@ static always bool decide_stream(struct chaos_http *h, const struct work *w, boo
 	return r && stats && decide(h->request.rule, r, stats, w->fault, unit_throw(r, &h->request, 0), possible);
 }
 
-static always void tell_stream(const struct packet *p, struct chaos_sock *s, struct chaos_http *h,
-			       const struct work *w, __u64 form)
+static always void tell_stream(const struct packet *p, struct chaos_sock *s, struct chaos_http *h, const struct work *w,
+			       __u64 form)
 {
 	struct flow f = { .protocol = CHAOS_TCP, .side = s->side };
 

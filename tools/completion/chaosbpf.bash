@@ -109,7 +109,7 @@ _chaosbpf() {
 	*:-*) _chaosbpf_words "$options $every" "$cur" ;;
 	check:* | load:* | exec:* | run:*) _chaosbpf_files "$cur" ;;
 	inject:*)
-		_chaosbpf_words 'half-open= break-after= delay= jitter= distribution= drop drop= refuse=refused refuse=timeout refuse=unreachable refuse=denied dns=nxdomain dns=servfail dns=empty dns=timeout reset accept-silence tls-stall duplicate duplicate= corrupt corrupt= reorder reorder= rate= tokens= status=429 status=500 status=503 retry-after= body=empty body=garbage body=truncated body=html as=openai as=anthropic hang gpu-oom gpu-oom.min-size= gpu-oom.above= gpu-oom.failures= call.library= call.function= call.returns= call.errno= call.delay= reset.inside=true errno.operation= errno.error= errno.path=' "$cur"
+		_chaosbpf_words 'half-open= break-after= delay= jitter= distribution= drop drop= refuse=refused refuse=timeout refuse=unreachable refuse=denied dns=nxdomain dns=servfail dns=empty dns=timeout reset accept-silence tls-stall duplicate duplicate= corrupt corrupt= reorder reorder= rate= tokens= status=429 status=500 status=503 retry-after= body=empty body=garbage body=truncated body=html as=openai as=anthropic hang error-event=overloaded error-event=server-error error-event=rate-limit drop-done garble garble.every= break-after.chunks= break-after.how=clean gpu-oom gpu-oom.min-size= gpu-oom.above= gpu-oom.failures= call.library= call.function= call.returns= call.errno= call.delay= reset.inside=true errno.operation= errno.error= errno.path=' "$cur"
 		[[ ${COMPREPLY[0]-} != *= ]] || compopt -o nospace 2>/dev/null
 		;;
 	endpoints:*) mapfile -t COMPREPLY < <(compgen -W "$(_chaosbpf_presets)" -- "$cur") ;;

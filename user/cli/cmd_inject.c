@@ -24,6 +24,7 @@ static const char help[] = "Usage: chaosbpf inject FAULT... WHOM... --for T [OPT
 			   "  break-after.chunks=12 break-after.how=stall    keys of a map, as in a rules file\n"
 			   "  status=429 retry-after=20s as=openai    requests of HTTP in clear are answered so;\n"
 			   "                    also body=empty, garbage, truncated, html; hang: never answered\n"
+			   "  error-event=overloaded drop-done garble.every=5    events of streams, in clear\n"
 			   "  errno.operation=open errno.error=EMFILE    operations of the process fail\n"
 			   "  gpu-oom           GPU allocations fail with out of memory\n"
 			   "  call.library=libz.so.1 call.function=crc32 call.returns=-1\n"

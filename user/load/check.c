@@ -377,8 +377,9 @@ static void add_notes(const struct load *load, size_t index, struct rule_plan *p
 		add_note(plan, "requests are read in clear text: connections that speak TLS or HTTP/2, or send a "
 			       "request before the last one has its answer, are left alone and counted");
 	if (rule->fault.faults & CHAOS_STREAMS)
-		add_note(plan, "streams are server-sent events or lines of JSON, not compressed; what ends earlier, and "
-			       "other answers, are left alone");
+		add_note(plan,
+			 "streams are server-sent events or lines of JSON, not compressed; what ends earlier, and "
+			 "other answers, are left alone");
 	if (rule->fault.faults & 1 << CHAOS_ERROR_EVENT)
 		add_note(plan, "an event that is shorter than the error in its place gets a shorter one, events tell "
 			       "which; without any room the stream is left alone and counted");

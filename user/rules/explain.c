@@ -458,11 +458,12 @@ static void say_break(struct sentence *s, const struct rule *rule)
 /* "connections from ... lose 5 % of their packets and take 2 s longer for each request" */
 static void say_connections(struct sentence *s, const struct rule *rule)
 {
-	static const enum chaos_fault order[] = { CHAOS_DROP,           CHAOS_DELAY,     CHAOS_REFUSE,  CHAOS_RESET,
-						  CHAOS_ACCEPT_SILENCE, CHAOS_TLS_STALL, CHAOS_CORRUPT, CHAOS_DUPLICATE,
-						  CHAOS_REORDER,        CHAOS_HALF_OPEN, CHAOS_RATE,    CHAOS_TOKENS,
-						  CHAOS_BREAK_AFTER,    CHAOS_STATUS,    CHAOS_BODY,    CHAOS_HANG,
-						  CHAOS_BREAK_CLEAN,    CHAOS_ERROR_EVENT, CHAOS_DROP_DONE, CHAOS_GARBLE };
+	static const enum chaos_fault order[] = {
+		CHAOS_DROP,      CHAOS_DELAY,       CHAOS_REFUSE,      CHAOS_RESET,     CHAOS_ACCEPT_SILENCE,
+		CHAOS_TLS_STALL, CHAOS_CORRUPT,     CHAOS_DUPLICATE,   CHAOS_REORDER,   CHAOS_HALF_OPEN,
+		CHAOS_RATE,      CHAOS_TOKENS,      CHAOS_BREAK_AFTER, CHAOS_STATUS,    CHAOS_BODY,
+		CHAOS_HANG,      CHAOS_BREAK_CLEAN, CHAOS_ERROR_EVENT, CHAOS_DROP_DONE, CHAOS_GARBLE
+	};
 	const size_t orders = sizeof(order) / sizeof(order[0]);
 	size_t count = (size_t)__builtin_popcount(rule->fault.faults), said = 0;
 

@@ -51,8 +51,10 @@ int key_error_event(struct parser *p, const struct node *node, void *target)
 	fault->faults |= 1U << CHAOS_ERROR_EVENT;
 	if (node->kind == NODE_TEXT)
 		return key_error_type(p, node, fault);
-	err = map_parse(p, node, "one of overloaded, server-error, rate-limit, or a map such as { type: overloaded, chunks: 12 }",
-			keys, fault);
+	err = map_parse(
+		p, node,
+		"one of overloaded, server-error, rate-limit, or a map such as { type: overloaded, chunks: 12 }", keys,
+		fault);
 	if (!err && !node_get(node, "type"))
 		err = fail(p, node->mark, "'error-event' needs 'type', as in { type: overloaded, chunks: 12 }");
 	return err;

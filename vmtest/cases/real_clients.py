@@ -99,7 +99,8 @@ MADE_UP = {
     "overloaded": ({"status": 529, "as": "anthropic"},  # whose SDK looks into the body for the class
                    {"anthropic": met("OverloadedError", None, 3), "openai": met("InternalServerError", None, 3)}),
     "page": ({"status": 503, "body": "html"},
-             {"openai": met("InternalServerError", None, 3), "anthropic": met("InternalServerError|ServiceUnavailableError", None, 3),
+             {"openai": met("InternalServerError", None, 3),
+              "anthropic": met("InternalServerError|ServiceUnavailableError", None, 3),
               "httpx": met("JSONDecodeError", None), "requests": met("JSONDecodeError", None)}),
     "garbage": ({"body": "garbage"}, {"openai": met("SyntaxError", None), "anthropic": met("SyntaxError", None),
                                       "httpx": met(PARSER, None), "requests": met(PARSER, None)}),
@@ -110,7 +111,22 @@ MADE_UP = {
     "hang": ({"hang": True}, {"openai": met("APIConnectionTimeoutError", None, 3), "httpx": met("ReadTimeout", None),
                               "requests": met("ReadTimeout", None)}),
 }
-NET = {name: i for i, name in enumerate([*FAULTS, "unknown", "drip", "late", *MADE_UP], 1)}
+# The events of a stream changed: SDKs tell errors in them from bytes that they cannot read. What ends early and properly, or never says
+# that it is over, is no error to anybody: whether the answer is whole only its last event tells.
+STOPS_AT = 5  # events; the first of OpenAI's has no word
+EVENTS = {
+    "error-event": ({"error_event": {"type": "server-error", "chunks": STOPS_AT}},
+                    {"openai_stream": met("APIError", None), "httpx_stream": met("KeyError", None),
+                     "requests_stream": met("KeyError", None)}),
+    "overload-event": ({"error_event": {"type": "overloaded", "chunks": STOPS_AT}},
+                       {"anthropic_stream": met("APIError|OverloadedError", None)}),
+    "garble": ({"garble": {"every": STOPS_AT}},
+               {"openai_stream": met("SyntaxError", None), "anthropic_stream": met("SyntaxError", None),
+                "httpx_stream": met("JSONDecodeError", None), "requests_stream": met("JSONDecodeError", None)}),
+    "clean": ({"break_after": {"chunks": STOPS_AT, "how": "clean"}}, {}),
+    "drop-done": ({"drop_done": True}, {}),
+}
+NET = {name: i for i, name in enumerate([*FAULTS, "unknown", "drip", "late", *MADE_UP, *EVENTS], 1)}
 
 
 # ---- the scene
@@ -399,6 +415,34 @@ def answers_that_are_made_up():
     for name, (_, table) in MADE_UP.items():
         check_fault(name, table, 10 if name == "hang" else 60)
         check_attempts(name, table)
+    check_counters()
+
+
+@alone
+def events_that_are_changed():
+    clients = [client for client in STREAMS if client != "curl_stream"]
+    chaos.load(*[chaos.rule(name, {"cgroup": VICTIM, "hosts": [f"127.0.{NET[name]}.0/24"]}, fault)
+                 for name, (fault, _) in EVENTS.items()])
+    for name, (_, table) in EVENTS.items():
+        if table:
+            check_fault(name, table)
+            check_attempts(name, table)
+    for name in ("clean", "drop-done"):
+        calls = [begin(victim, client, address(name, client)) for client in clients]
+        all_well(neighbour, lambda client, name=name: address(name, client), f"{name}: the neighbour", clients)
+        for client, process, number in calls:
+            answer = process.answer(number, 90)
+            if not check(answer and "value" in answer, f"{name}: {client}: an answer that is complete wanted: {answer}"):
+                continue
+            told = answer["value"]
+            print(f"    {name:10} {client:17} {told}", flush=True)
+            if name == "clean":
+                check(0 < told["words"] < STOPS_AT and not told["end"], f"{name}: {client}: a part of the answer: {told}")
+            else:
+                check_equal((told["words"], bool(told["end"])), (WORDS, True), f"{name}: {client}: all words")
+            check(not told.get("done"), f"{name}: {client}: a last event came: {told}")
+        check_equal(attempts_at(name), {address(name, client): 1 for client in clients}, f"{name}: attempts")
+        expect(name, len(clients), event={"cgroup_id": place.cgroup_id(VICTIM), "side": "client"})
     check_counters()
 
 
