@@ -8,7 +8,7 @@
  * Every packet that is not ours goes on to whatever else is attached (TC_ACT_UNSPEC ends no chain).
  */
 #include "bpf/arrive.bpf.h"
-#include "bpf/break_leaving.bpf.h"
+#include "bpf/split.bpf.h"
 #include "bpf/damage.bpf.h"
 #include "bpf/ifb.bpf.h"
 #include "bpf/reset.bpf.h"
@@ -164,18 +164,18 @@ static always void restore_mark(struct __sk_buff *skb)
 	skb->mark = sk ? sk->mark : 0;
 }
 
-/* Is this the copy that send_copy() is sending? */
-static always bool is_held_copy(struct __sk_buff *skb)
+/* For the copy that send_copy() or send_part() is sending. False: it is to be lost. */
+static always bool take_copy(struct __sk_buff *skb)
 {
 	__u32 zero = 0;
 	struct held_copy *copy;
 
 	copy = bpf_map_lookup_elem(&chaos_copy, &zero);
 	if (!copy || !copy->until_mono_ns)
-		return false;
+		return true;
 	skb->tstamp = copy->until_mono_ns;
 	copy->until_mono_ns = 0;
-	return true;
+	return !knobs.splits || !copy->size || take_part(skb, copy->begin, copy->size);
 }
 
 SEC("tc")
@@ -184,8 +184,7 @@ int chaos_tc_out(struct __sk_buff *skb)
 	__u32 mark = skb->mark;
 
 	if ((mark & MARK_MASK) != MARK) {
-		is_held_copy(skb);
-		return TC_ACT_UNSPEC;
+		return take_copy(skb) ? TC_ACT_UNSPEC : bpf_redirect(NOWHERE, 0);
 	}
 	restore_mark(skb);
 	if (!armed())
@@ -202,6 +201,8 @@ int chaos_tc_out(struct __sk_buff *skb)
 			return send_back(skb, network_offset(skb));
 		}
 	}
+	if (knobs.splits && mark & MARK_SPLIT)
+		split_events(skb);
 	if (knobs.faults & 1 << CHAOS_DUPLICATE && mark & MARK_DUPLICATE)
 		send_copy(skb);
 	switch (mark & MARK_ACTION) {

@@ -140,6 +140,7 @@ static always void pace(struct __sk_buff *skb, const struct flow *f, const struc
 	bool rate = is_paced(s, v, r, f, p, CHAOS_RATE, true, possible),
 	     tokens = is_paced(s, v, r, f, p, CHAOS_TOKENS, true, possible);
 	__u64 now = bpf_ktime_get_ns(), cost = 0, rest = 0, at;
+	__u32 events;
 
 	if (!rate && !tokens)
 		return;
@@ -151,8 +152,11 @@ static always void pace(struct __sk_buff *skb, const struct flow *f, const struc
 	if (rate && r->rate_bytes)
 		cost = wire_bytes(skb, p, p->payload) * SECOND_NS / r->rate_bytes;
 	if (tokens && p->payload) {
-		cost += r->token_ns * (__u32)(chaos_count_events(skb, p->payload_offset, p->payload) - 1);
+		events = chaos_count_events(skb, p->payload_offset, p->payload);
+		cost += r->token_ns * (events - 1);
 		rest = r->token_ns;
+		if (knobs.splits && events > 1 && !rate && device_flags(&s->owner, skb->ifindex) & CHAOS_DEVICE_EGRESS)
+			add_mark(skb, MARK_SPLIT);
 	}
 	at = take_line(s, &v->pace_until_mono_ns, skb->tstamp > now ? skb->tstamp : now, cost, rest);
 	if (at > now)

@@ -548,7 +548,14 @@ static struct chaos_ramp ramp_of(const struct ramp *ramp)
 	return (struct chaos_ramp){ .to = ramp->to, .over_ns = ramp->over_ns };
 }
 
-/* What waits does so where it leaves, or, arriving and TCP, in an ifb. Tokens are what a server says. */
+/* Tokens are what a server says: they leave where it is the process that is named. */
+static bool tokens_leave(const struct rule *rule)
+{
+	return rule->fault.faults & 1 << CHAOS_TOKENS && rule->match.side == CHAOS_SIDE_SERVER &&
+	       rule->match.directions & CHAOS_RESPONSE;
+}
+
+/* What waits does so where it leaves, or, arriving and TCP, in an ifb. */
 static unsigned int wait_needs(const struct rule *rule)
 {
 	bool client = rule->match.side == CHAOS_SIDE_CLIENT;
@@ -562,6 +569,8 @@ static unsigned int wait_needs(const struct rule *rule)
 		paced |= rule->match.directions & CHAOS_RESPONSE;
 	if (paced & leaving)
 		needs |= CHAOS_DEVICE_FQ;
+	if (tokens_leave(rule))
+		needs |= CHAOS_DEVICE_EGRESS;
 	if (paced & ~leaving && rule->match.protocols & 1 << CHAOS_TCP)
 		needs |= CHAOS_DEVICE_INGRESS | CHAOS_DEVICE_IFB;
 	return needs;
@@ -746,6 +755,7 @@ static int make_rules(struct tables *t, const struct rules *rules, bool observe)
 		t->device_needs |= rule_device_needs(&rules->rules[i]);
 		t->knobs.losses |= 1 << t->rules[i].loss;
 		t->knobs.chunks |= t->rules[i].break_chunks > 0;
+		t->knobs.splits |= tokens_leave(&rules->rules[i]);
 		t->knobs.cuts_leaving |= cut_leaves(&rules->rules[i]);
 		t->knobs.datagrams_arriving |= damages_datagrams(&rules->rules[i]);
 		t->knobs.ramps |= has_ramp(&t->rules[i]);

@@ -6,11 +6,11 @@ import threading
 import time
 
 import chaos
-from case import check, check_equal, check_took, expect, main, part
-from scene import VICTIM, Scene
+from case import check, check_equal, check_took, expect, lateness_ms, main, part
+from scene import PLACES, VICTIM, Scene
 from worker import Worker
 
-UP, DOWN, DATAGRAMS, STREAM, AT_ONCE = range(8700, 8705)
+UP, DOWN, DATAGRAMS, STREAM, AT_ONCE, FAR = range(8700, 8706)
 KBIT, SIZE = 2000, 400_000
 TOKENS, EVENTS = 10, 30
 
@@ -59,7 +59,7 @@ class Streamer:
 def setup():
     global scene, slow, fast
     scene = Scene()
-    for port in (UP, DOWN):
+    for port in (UP, DOWN, FAR):
         scene.listen(port)
     scene.listen(DATAGRAMS, "udp")
     slow = Worker(Streamer, cgroup="case/server")
@@ -76,7 +76,7 @@ def rules():
             rule("down", {"cgroup": "case/server", "ports": [DOWN], "side": "server", "direction": "response"},
                  {"rate": f"{KBIT}kbit"}),
             rule("datagrams", {"cgroup": VICTIM, "ports": [DATAGRAMS], "protocol": "udp"}, {"rate": "100kbps"}),
-            rule("stream", {"cgroup": "case/server", "ports": [STREAM, AT_ONCE], "side": "server", "protocol": "tcp"},
+            rule("stream", {"cgroup": "case/server", "ports": [STREAM, AT_ONCE, FAR], "side": "server", "protocol": "tcp"},
                  {"tokens": f"{TOKENS}/s"})]
 
 
@@ -124,27 +124,44 @@ def datagrams():
         expect("datagrams", 1)
 
 
-def check_events(server, port):
-    """No event comes before it is due, and all come."""
+def check_times(times, events, what):
+    """No event comes before it is due, all come, and none waits for those behind it."""
+    check_equal(len(times), events, f"{what}: events")
+    early = [i for i, ms in enumerate(times) if ms < i * 1000 / TOKENS - 1]
+    check_equal(early, [], f"{what}: events that came early ({times})")
+    check_took(times[-1], (events - 1) * 1000 / TOKENS - 20, f"{what}: the last event")
+    pause = max(later - earlier for earlier, later in zip(times, times[1:]))
+    check(pause < 4 * 1000 / TOKENS + 2 * lateness_ms(), f"{what}: a pause of {pause:.0f} ms ({times})")
+    print(f"    {what}: the longest pause is {pause:.0f} ms of {1000 / TOKENS:.0f}", flush=True)
+    expect("stream", 1)
+
+
+def check_events(server, port, what):
     server.begin("answer")
     times = Streamer().listen_to("127.0.0.1", port)
     server.end(stop=False)
-    check_equal(len(times), EVENTS, "events")
-    early = [i for i, ms in enumerate(times) if ms < i * 1000 / TOKENS]
-    check_equal(early, [], f"events that came early ({times})")
-    check_took(times[-1], (EVENTS - 1) * 1000 / TOKENS - 20, "the last event")
-    expect("stream", 1)
+    check_times(times, EVENTS, what)
 
 
 @part
 def tokens():
-    check_events(slow, STREAM)
+    check_events(slow, STREAM, "one by one")
 
 
 @part
 def tokens_at_once():
     """A server that is faster than the line has many events in one packet, some KB long."""
-    check_events(fast, AT_ONCE)
+    check_events(fast, AT_ONCE, "at once")
+
+
+@part
+def tokens_on_a_device():
+    """What waits there TCP joins to packets, larger than the device's own."""
+    for _, family, host, _ in PLACES:
+        if family != "mapped":
+            met = scene.neighbour.listen_to(scene.neighbour.open(host, FAR)["id"], f"/stream?tokens={2 * EVENTS}&ms=0")
+            check_equal(met["error"], None, host)
+            check_times(met["times"], 2 * EVENTS + 1, host)
 
 
 main(setup, lambda: scene and scene.close(), rules)

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * `tokens` of what leaves: events that TCP has joined in one packet leave one by one.
+ *
+ * A packet of a slow connection waits in the host's queue, and what the server says meanwhile TCP puts into one packet behind it: held
+ * until its last event is due, it would be a long silence and then all at once. So each of its events but the last leaves in a
+ * packet of its own when it is due: a copy of ours, without its socket. The packet itself follows when its last event is due,
+ * and is what TCP goes by until then; of what it repeats the receiver takes nothing.
+ *
+ *	socket hook    stamps the packet and marks it (pace.bpf.h)
+ *	tc             sends copies (split_events), each of which comes by again and keeps its own part (take_part)
+ */
+#ifndef SPLIT_BPF_H
+#define SPLIT_BPF_H
+
+#include "bpf/break_leaving.bpf.h"
+#include "bpf/pace.bpf.h"
+
+#define SPLIT_EVENTS 128 /* of a packet with more the rest leaves together */
+#define EVENT_LENGTH 5   /* "data:" */
+
+#define SEARCH_PIECE     256
+#define SEARCH_PIECES    257 /* of the largest packet there is */
+#define SEARCH_FOUND_BIT 15
+#define SEARCH_READ      0x7fff
+
+struct event_search {
+	__u64 window; /* the last five bytes */
+	__u64 found;
+	__u64 read; /* up to where it was whole, or all */
+};
+
+static always void search_in(struct event_search *e, const __u8 *text)
+{
+#pragma clang loop unroll(full)
+	for (int i = 0; i < EVENT_CHUNK; i++) {
+		__u64 differs;
+
+		e->read += 1 - e->found;
+		e->window = (e->window << 8 | text[i]) & EVENT_MASK;
+		differs = e->window ^ EVENT_DATA;
+		asm volatile("" : "+r"(differs)); /* see count_in() */
+		e->found |= (differs - 1) >> 63;
+	}
+}
+
+/*
+ * Up to where a piece of a payload has to be read for the next "data:" to be whole, with SEARCH_FOUND_BIT; or all of it. Above, in
+ * bits 16 to 55, its last bytes, as chaos_count_piece() has them. Negative when it cannot be read.
+ */
+__noinline __s64 chaos_search_piece(struct __sk_buff *skb, __u32 offset, __u32 size, __u64 window)
+{
+	struct event_search e = { .window = window & EVENT_MASK };
+	__u8 text[EVENT_CHUNK];
+	__u64 rest;
+
+	if (!knobs.splits)
+		return -1;
+	for (__u32 chunk = 0; chunk < SEARCH_PIECE / EVENT_CHUNK && size >= sizeof(text); chunk++) {
+		if (bpf_skb_load_bytes(skb, offset, text, sizeof(text)))
+			return -1;
+		search_in(&e, text);
+		offset += sizeof(text);
+		size -= sizeof(text);
+	}
+	if (size && size < sizeof(text)) {
+		rest = size - 1;
+		asm volatile("" : "+r"(rest)); /* see chaos_count_piece() */
+		rest = (rest & (sizeof(text) - 1)) + 1;
+		__builtin_memset(text, 0, sizeof(text));
+		if (!bpf_skb_load_bytes(skb, offset, text, rest))
+			search_in(&e, text);
+	}
+	return e.window << 16 | e.found << SEARCH_FOUND_BIT | (e.read & SEARCH_READ);
+}
+
+/* Where the next event begins, from `offset` on; negative: nowhere in so many bytes. */
+__noinline int chaos_find_event(struct __sk_buff *skb, __u32 offset, __u32 size)
+{
+	__u32 read = 0;
+	__s64 piece = 0;
+
+	for (__u32 i = 0; i < SEARCH_PIECES && size; i++) {
+		const __u32 n = size < SEARCH_PIECE ? size : SEARCH_PIECE;
+
+		piece = chaos_search_piece(skb, offset, n, (__u64)piece >> 16);
+		if (piece < 0)
+			return -1;
+		read += piece & SEARCH_READ;
+		if (piece >> SEARCH_FOUND_BIT & 1)
+			return read - EVENT_LENGTH;
+		offset += n;
+		size -= n;
+	}
+	return -1;
+}
+
+/* So many bytes from one place to another before it. */
+__noinline int chaos_move_bytes(struct __sk_buff *skb, __u32 from, __u32 to, __u32 size)
+{
+	struct cut_chunk *chunk;
+	__u32 zero = 0;
+
+	chunk = bpf_map_lookup_elem(&chaos_chunk, &zero);
+	if (!chunk || !knobs.splits)
+		return 0;
+	for (__u32 i = 0; i < MAX_CHUNKS && size; i++) {
+		__u64 n = (size < CHUNK ? size : CHUNK) - 1;
+
+		asm volatile("" : "+r"(n)); /* see chaos_sum_of() */
+		n = (n & (CHUNK - 1)) + 1;
+		if (bpf_skb_load_bytes(skb, from, chunk->bytes, n) || bpf_skb_store_bytes(skb, to, chunk->bytes, n, 0))
+			return 0;
+		from += n;
+		to += n;
+		size -= n;
+	}
+	return !size;
+}
+
+/* In the copy: becomes the segment that carries `size` bytes of the payload, from its byte `begin` on. False: it is to be lost. */
+static __noinline __attribute__((unused)) int take_part(struct __sk_buff *skb, __u32 begin, __u32 size)
+{
+	const __s32 network = network_offset(skb);
+	struct packet p = {};
+	__u32 payload, transport;
+
+	if (network < 0 || !parse(skb, &p, network) || (skb->gso_size && size > skb->gso_size))
+		return 0;
+	payload = network + p.payload_offset;
+	transport = network + p.transport;
+	if (begin &&
+	    (!chaos_move_bytes(skb, payload + begin, payload, size) ||
+	     !store_tcp(skb, transport, offsetof(struct tcp_header, seq), bpf_htonl(p.seq), bpf_htonl(p.seq + begin), 4)))
+		return 0;
+	return set_flags(skb, transport, p.tcp_flags & ~TCP_FIN) && trim(skb, network, &p, size);
+}
+
+static always void send_part(struct __sk_buff *skb, __u64 until_mono_ns, __u32 begin, __u32 size)
+{
+	__u32 zero = 0;
+	struct held_copy *copy = bpf_map_lookup_elem(&chaos_copy, &zero);
+
+	if (!copy)
+		return;
+	copy->until_mono_ns = until_mono_ns;
+	copy->begin = begin;
+	copy->size = size;
+	bpf_clone_redirect(skb, skb->ifindex, 0);
+	copy->until_mono_ns = 0;
+	copy->size = 0;
+}
+
+/* A marked packet: skb->tstamp is when its last event is due. */
+static __noinline __attribute__((unused)) int split_events(struct __sk_buff *skb)
+{
+	const __s32 network = network_offset(skb);
+	const struct chaos_rule *r;
+	struct chaos_sock *s;
+	struct bpf_sock *sk;
+	struct packet p = {};
+	__u32 payload, events, begin = 0, at;
+	int event, next;
+
+	s = state_of_packet(skb, &sk);
+	if (!s || network < 0 || !parse(skb, &p, network))
+		return 0;
+	r = rule_of(s->verdict.rule);
+	payload = network + p.payload_offset;
+	events = chaos_count_events(skb, payload, p.payload);
+	event = chaos_find_event(skb, payload, p.payload);
+	for (__u32 i = 1; r && i < SPLIT_EVENTS && i < events && event >= 0; i++) {
+		at = event + EVENT_LENGTH;
+		if (at >= p.payload)
+			break;
+		next = chaos_find_event(skb, payload + at, p.payload - at);
+		if (next < 0)
+			break;
+		event = at + next;
+		send_part(skb, skb->tstamp - (__u64)(events - i) * r->token_ns, begin, event - begin);
+		begin = event;
+	}
+	return 0;
+}
+
+#endif
