@@ -221,7 +221,7 @@ __noinline __attribute__((weak)) __s64 chaos_sum_of(struct __sk_buff *skb, __u32
 	__s64 sum = 0;
 
 	chunk = bpf_map_lookup_elem(&chaos_chunk, &zero);
-	if (!chunk || !(knobs.faults & (1 << CHAOS_BREAK_AFTER | CHAOS_ANSWERS)))
+	if (!chunk || !(knobs.faults & (1 << CHAOS_BREAK_AFTER | 1 << CHAOS_TOKENS | CHAOS_ANSWERS)))
 		return -1;
 	for (__u32 i = 0; i < MAX_CHUNKS && size; i++) {
 		__u64 n = (size < CHUNK ? size : CHUNK) - 1;

@@ -918,7 +918,8 @@ struct chaos_knobs {
 	__u32 losses;	    /* all models of loss of all rules, a set of 1 << enum chaos_loss */
 	__u32 follows;      /* 1: rules' cgroups may come later: a connection that no rule names may be named then */
 	__u32 chunks;	    /* 1: some rule counts the chunks of streams */
-	__u32 splits;	    /* 1: some rule has `tokens` of what leaves */
+	__u32 splits;	    /* 1: some rule has `tokens` of what leaves, */
+	__u32 splits_arriving; /* or of what arrives, where copies can be sent to an ifb */
 	__u32 paces_arriving; /* 1: some rule slows or holds what arrives */
 	__u32 cuts_leaving; /* 1: some rule ends early what leaves */
 	__u32 datagrams_arriving; /* 1: some rule damages datagrams that arrive */

@@ -27,6 +27,7 @@
 #define ETH_P_IPV6       0x86DD
 #define ETH_HLEN         14
 #define LOOPBACK_IFINDEX 1    /* in every network namespace */
+#define TC_ACT_SHOT      2    /* lose it */
 #define TC_ACT_UNSPEC    (-1) /* let the rest of the chain run; also TCX_NEXT */
 #define TC_PRIO_CONTROL  7
 #define DELIVERY_MONO    1 /* bpf_skb_set_tstamp: the time at which to go on, not when it was received */

@@ -12,6 +12,7 @@
 #ifndef PACE_BPF_H
 #define PACE_BPF_H
 
+#include "bpf/name.bpf.h"
 #include "bpf/silence.bpf.h"
 
 #define SECOND_NS    1000000000ULL
@@ -91,6 +92,21 @@ __noinline __attribute__((weak)) int chaos_count_events(struct __sk_buff *skb, _
 	return events ? events : 1;
 }
 
+/* The same of a packet that leaves; one with several is to be split where tc can, see split.bpf.h. A function of its own for its stack. */
+__noinline __attribute__((weak)) int chaos_count_leaving(struct __sk_buff *skb, __u32 offset, __u32 size)
+{
+	const int events = chaos_count_events(skb, offset, size);
+	struct chaos_sock *s;
+	struct bpf_sock *sk;
+
+	if (!knobs.splits || events < 2)
+		return events;
+	s = state_of_packet(skb, &sk);
+	if (s && device_flags(&s->owner, skb->ifindex) & CHAOS_DEVICE_EGRESS)
+		add_mark(skb, MARK_SPLIT);
+	return events;
+}
+
 /* What so much payload of a packet has on the line: large segments are cut there, each with headers of its own. */
 static always __u64 wire_bytes(const struct __sk_buff *skb, const struct packet *p, __u32 payload)
 {
@@ -140,7 +156,6 @@ static always void pace(struct __sk_buff *skb, const struct flow *f, const struc
 	bool rate = is_paced(s, v, r, f, p, CHAOS_RATE, true, possible),
 	     tokens = is_paced(s, v, r, f, p, CHAOS_TOKENS, true, possible);
 	__u64 now = bpf_ktime_get_ns(), cost = 0, rest = 0, at;
-	__u32 events;
 
 	if (!rate && !tokens)
 		return;
@@ -152,11 +167,8 @@ static always void pace(struct __sk_buff *skb, const struct flow *f, const struc
 	if (rate && r->rate_bytes)
 		cost = wire_bytes(skb, p, p->payload) * SECOND_NS / r->rate_bytes;
 	if (tokens && p->payload) {
-		events = chaos_count_events(skb, p->payload_offset, p->payload);
-		cost += r->token_ns * (events - 1);
+		cost += r->token_ns * (__u32)(chaos_count_leaving(skb, p->payload_offset, p->payload) - 1);
 		rest = r->token_ns;
-		if (knobs.splits && events > 1 && !rate && device_flags(&s->owner, skb->ifindex) & CHAOS_DEVICE_EGRESS)
-			add_mark(skb, MARK_SPLIT);
 	}
 	at = take_line(s, &v->pace_until_mono_ns, skb->tstamp > now ? skb->tstamp : now, cost, rest);
 	if (at > now)

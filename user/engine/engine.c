@@ -352,6 +352,7 @@ int engine_open(const struct tables *tables, const struct schedule *schedule, co
 	knobs.search_steps = search_steps(schedule->count + SPARE_INTERVALS);
 	knobs.set_retval = features->has[FEATURE_SET_RETVAL];
 	knobs.ifb_redirect = features->ifb_redirect;
+	knobs.splits_arriving = knobs.splits_arriving && features->ifb_redirect;
 	knobs.set_tstamp = knobs.paces_arriving &&
 			   libbpf_probe_bpf_helper(BPF_PROG_TYPE_SCHED_CLS, BPF_FUNC_skb_set_tstamp, NULL) == 1;
 	knobs.leader_comm = feature_leader_comm();

@@ -548,10 +548,10 @@ static struct chaos_ramp ramp_of(const struct ramp *ramp)
 	return (struct chaos_ramp){ .to = ramp->to, .over_ns = ramp->over_ns };
 }
 
-/* Tokens are what a server says: they leave where it is the process that is named. */
-static bool tokens_leave(const struct rule *rule)
+/* Tokens are what a server says: they leave at its side, and arrive at the client's. */
+static bool has_tokens(const struct rule *rule, enum chaos_side side)
 {
-	return rule->fault.faults & 1 << CHAOS_TOKENS && rule->match.side == CHAOS_SIDE_SERVER &&
+	return rule->fault.faults & 1 << CHAOS_TOKENS && rule->match.side == side &&
 	       rule->match.directions & CHAOS_RESPONSE;
 }
 
@@ -569,7 +569,7 @@ static unsigned int wait_needs(const struct rule *rule)
 		paced |= rule->match.directions & CHAOS_RESPONSE;
 	if (paced & leaving)
 		needs |= CHAOS_DEVICE_FQ;
-	if (tokens_leave(rule))
+	if (has_tokens(rule, CHAOS_SIDE_SERVER))
 		needs |= CHAOS_DEVICE_EGRESS;
 	if (paced & ~leaving && rule->match.protocols & 1 << CHAOS_TCP)
 		needs |= CHAOS_DEVICE_INGRESS | CHAOS_DEVICE_IFB;
@@ -755,7 +755,8 @@ static int make_rules(struct tables *t, const struct rules *rules, bool observe)
 		t->device_needs |= rule_device_needs(&rules->rules[i]);
 		t->knobs.losses |= 1 << t->rules[i].loss;
 		t->knobs.chunks |= t->rules[i].break_chunks > 0;
-		t->knobs.splits |= tokens_leave(&rules->rules[i]);
+		t->knobs.splits |= has_tokens(&rules->rules[i], CHAOS_SIDE_SERVER);
+		t->knobs.splits_arriving |= has_tokens(&rules->rules[i], CHAOS_SIDE_CLIENT);
 		t->knobs.cuts_leaving |= cut_leaves(&rules->rules[i]);
 		t->knobs.datagrams_arriving |= damages_datagrams(&rules->rules[i]);
 		t->knobs.ramps |= has_ramp(&t->rules[i]);
