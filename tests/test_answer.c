@@ -10,21 +10,9 @@
 #include <strings.h>
 
 #include "tests/random_rules.h"
-#include "user/rules/explain.h"
+#include "tests/rule_words.h"
 
-#define DOC(match, fault, more) \
-	"version: 1\nrules:\n- name: a\n  match: " match "\n  fault: " fault "\n  duration: 1m\n" more
 #define FAULT(fault) DOC("{ ports: 1 }", fault, "")
-
-static void expect_wrong(const char *source, const char *message)
-{
-	struct error err = { 0 };
-	struct rules *rules;
-
-	cr_expect_eq(rules_parse("t", source, strlen(source), NULL, &rules, &err), -EINVAL, "%s", source);
-	cr_expect_str_eq(err.text, message, "\n%s\n  got:      %s\n  expected: %s", source, err.text, message);
-	rules_free(rules);
-}
 
 Test(answer, mistakes_are_told_with_their_place)
 {
@@ -61,16 +49,6 @@ Test(answer, mistakes_are_told_with_their_place)
 		     "t:7:8: 'per: connection' makes no sense with 'body', decided for each request");
 	expect_wrong(DOC("{ ports: 1, http: { method: GET } }", "{ status: 503 }", "  per: packet\n"),
 		     "t:7:8: 'per: packet' makes no sense with 'http', decided for each request");
-}
-
-static void expect_sentence(const char *source, const char *sentence)
-{
-	struct rules *rules = parse(source);
-	char buf[2048];
-
-	cr_expect_eq(explain_rule(rules, 0, buf, sizeof(buf)), 0);
-	cr_expect_str_eq(buf, sentence, "\n  got:      %s\n  expected: %s", buf, sentence);
-	rules_free(rules);
 }
 
 Test(answer, in_words)

@@ -10,34 +10,13 @@
 #include <unistd.h>
 
 #include "tests/random_rules.h"
+#include "tests/rule_words.h"
 #include "user/base/names.h"
-#include "user/rules/explain.h"
 #include "user/rules/operation.h"
 #include "user/rules/path.h"
 
-#define DOC(match, fault, more) \
-	"version: 1\nrules:\n- name: a\n  match: " match "\n  fault: " fault "\n  duration: 1m\n" more
 #define ERRNO(text) DOC("{ pid: 7 }", "{ errno: { " text " } }", "")
 #define PATH(text)  ERRNO("operation: open, error: EIO, path: " text)
-
-struct wrong {
-	const char *source, *message;
-};
-
-static void expect_wrong(const struct wrong *cases, size_t count)
-{
-	for (size_t i = 0; i < count; i++) {
-		struct error err = { 0 };
-		struct rules *rules;
-
-		cr_expect_eq(rules_parse("t", cases[i].source, strlen(cases[i].source), NULL, &rules, &err), -EINVAL, "%s",
-			     cases[i].source);
-		cr_expect_null(rules);
-		cr_expect_eq(err.exit, EXIT_USAGE);
-		cr_expect_str_eq(err.text, cases[i].message, "\n%s\n  got:      %s\n  expected: %s", cases[i].source,
-				 err.text, cases[i].message);
-	}
-}
 
 Test(operations, what_is_written)
 {
@@ -111,7 +90,7 @@ Test(operations, what_is_wrong)
 		  "t:7:13: max-rate '1001/s' is out of range with 'errno', expected at most 1000" },
 	};
 
-	expect_wrong(cases, COUNT(cases));
+	EXPECT_WRONG(cases);
 }
 
 Test(operations, in_plain_words)

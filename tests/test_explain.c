@@ -5,7 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "user/rules/explain.h"
+#include "tests/rule_words.h"
+
 
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))
 #define RULE(match, fault, more)                                                                          \
@@ -13,18 +14,6 @@
 	"endpoints: { vectors: { hosts: [10.0.0.7, '::1'], ports: [6333] }, gpu: { ports: 8000-8010 },\n" \
 	"             db: { hosts: 10.0.0.9 } }\n"                                                        \
 	"rules: [ { name: a, match: { " match " }, fault: { " fault " }, duration: 5m" more " } ]\n"
-
-static void expect_sentence(const char *source, const char *sentence)
-{
-	struct error err = { 0 };
-	struct rules *rules;
-	char buf[2048];
-
-	cr_assert_eq(rules_parse("t", source, strlen(source), NULL, &rules, &err), 0, "%s: %s", source, err.text);
-	cr_expect_eq(explain_rule(rules, 0, buf, sizeof(buf)), 0);
-	cr_expect_str_eq(buf, sentence, "\n  got:      %s\n  expected: %s", buf, sentence);
-	rules_free(rules);
-}
 
 static void expect_sentences(const char *const (*cases)[2], size_t count)
 {

@@ -8,7 +8,7 @@
 
 #include "tests/http_reader.h"
 #include "tests/random_rules.h"
-#include "user/rules/explain.h"
+#include "tests/rule_words.h"
 
 /* ---- reading ------------------------------------------------------------------------------------------------------ */
 
@@ -261,19 +261,7 @@ Test(http, what_is_not_http)
 
 /* ---- the language --------------------------------------------------------------------------------------------------- */
 
-#define DOC(match, fault, more) \
-	"version: 1\nrules:\n- name: a\n  match: " match "\n  fault: " fault "\n  duration: 1m\n" more
 #define HTTP(http) DOC("{ ports: 1, http: " http " }", "{ drop: true }", "")
-
-static void expect_wrong(const char *source, const char *message)
-{
-	struct error err = { 0 };
-	struct rules *rules;
-
-	cr_expect_eq(rules_parse("t", source, strlen(source), NULL, &rules, &err), -EINVAL, "%s", source);
-	cr_expect_str_eq(err.text, message, "\n%s\n  got:      %s\n  expected: %s", source, err.text, message);
-	rules_free(rules);
-}
 
 Test(http, mistakes_are_told_with_their_place)
 {
@@ -362,16 +350,6 @@ Test(http, long_conditions)
 	targets_free(targets, rules->count);
 	rules_free(rules);
 	free(f.text);
-}
-
-static void expect_sentence(const char *source, const char *sentence)
-{
-	struct rules *rules = parse(source);
-	char buf[1024];
-
-	cr_expect_eq(explain_rule(rules, 0, buf, sizeof(buf)), 0);
-	cr_expect_str_eq(buf, sentence, "\n  got:      %s\n  expected: %s", buf, sentence);
-	rules_free(rules);
 }
 
 Test(http, in_plain_english)

@@ -8,7 +8,7 @@
 
 #include "bpf/stream.h"
 #include "tests/random_rules.h"
-#include "user/rules/explain.h"
+#include "tests/rule_words.h"
 
 /* ---- reading ------------------------------------------------------------------------------------------------------ */
 
@@ -90,19 +90,7 @@ Test(stream, numbers_go_round)
 
 /* ---- the rule language -------------------------------------------------------------------------------------------- */
 
-#define DOC(match, fault, more) \
-	"version: 1\nrules:\n- name: a\n  match: " match "\n  fault: " fault "\n  duration: 1m\n" more
 #define FAULT(fault) DOC("{ ports: 1 }", fault, "")
-
-static void expect_wrong(const char *source, const char *message)
-{
-	struct error err = { 0 };
-	struct rules *rules;
-
-	cr_expect_eq(rules_parse("t", source, strlen(source), NULL, &rules, &err), -EINVAL, "%s", source);
-	cr_expect_str_eq(err.text, message, "\n%s\n  got:      %s\n  expected: %s", source, err.text, message);
-	rules_free(rules);
-}
 
 Test(stream, mistakes_are_told_with_their_place)
 {
@@ -130,29 +118,25 @@ Test(stream, mistakes_are_told_with_their_place)
 		     "name the clients");
 }
 
-static void expect_sentence(const char *fault, const char *words)
+static void expect_words(const char *fault, const char *words)
 {
-	char source[400], sentence[400], buf[2048];
-	struct rules *rules;
+	char source[400], sentence[400];
 
 	snprintf(source, sizeof(source), FAULT("%s"), fault);
 	snprintf(sentence, sizeof(sentence),
 		 "a: HTTP requests from any process to port 1 anywhere %s; on all requests; ends after 1 min.", words);
-	rules = parse(source);
-	cr_expect_eq(explain_rule(rules, 0, buf, sizeof(buf)), 0);
-	cr_expect_str_eq(buf, sentence, "\n  got:      %s\n  expected: %s", buf, sentence);
-	rules_free(rules);
+	expect_sentence(source, sentence);
 }
 
 Test(stream, in_words)
 {
-	expect_sentence("{ break-after: { chunks: 12, how: clean } }", "get streams that end after 12 chunks as if that were all");
-	expect_sentence("{ error-event: overloaded }", "get streams that end in an error event (overloaded)");
-	expect_sentence("{ error-event: { type: server-error, chunks: 1 } }",
+	expect_words("{ break-after: { chunks: 12, how: clean } }", "get streams that end after 12 chunks as if that were all");
+	expect_words("{ error-event: overloaded }", "get streams that end in an error event (overloaded)");
+	expect_words("{ error-event: { type: server-error, chunks: 1 } }",
 			"get streams that end in an error event (server-error) after 1 chunk");
-	expect_sentence("{ drop-done: true }", "get streams that never say that they are over");
-	expect_sentence("{ garble: true }", "get every chunk of a stream garbled");
-	expect_sentence("{ garble: { every: 5 } }", "get one chunk in 5 of a stream garbled");
+	expect_words("{ drop-done: true }", "get streams that never say that they are over");
+	expect_words("{ garble: true }", "get every chunk of a stream garbled");
+	expect_words("{ garble: { every: 5 } }", "get one chunk in 5 of a stream garbled");
 }
 
 /* ---- what an error event says --------------------------------------------------------------------------------------- */

@@ -745,7 +745,7 @@ Test(tables, what_a_paced_connection_needs_of_its_device)
 		{ ", side: server", "rate: 1mbit", CHAOS_DEVICE_FQ | CHAOS_DEVICE_INGRESS | CHAOS_DEVICE_IFB },
 		{ ", side: server, direction: request", "rate: 1mbit", CHAOS_DEVICE_INGRESS | CHAOS_DEVICE_IFB },
 		{ ", side: server, direction: response", "rate: 1mbit", CHAOS_DEVICE_FQ },
-		{ ", side: server", "tokens: 5/s", CHAOS_DEVICE_FQ },
+		{ ", side: server", "tokens: 5/s", CHAOS_DEVICE_FQ | CHAOS_DEVICE_EGRESS },
 		{ "", "delay: 1s", CHAOS_DEVICE_FQ },
 		{ "", "reset: true", CHAOS_DEVICE_EGRESS | CHAOS_DEVICE_INGRESS },
 		{ "", "reset: { inside: true }", 0 },

@@ -4,6 +4,7 @@
 #define TESTS_BPF_EXCHANGE_H
 
 #include <criterion/criterion.h>
+#include <linux/filter.h>
 
 #include "tests/bpf/live.h"
 #include "user/base/names.h"
@@ -69,6 +70,20 @@ static inline void expect_original(const struct ends *e, size_t size, const char
 {
 	memcpy(wanted, server_says, size);
 	expect_heard(e, size, what);
+}
+
+/* Whether the client's socket loses what carries payload. */
+static inline void lose_payload(const struct ends *e, bool lose)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_LEN, 0),
+		BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, 60, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, 0),
+		BPF_STMT(BPF_RET | BPF_K, -1),
+	};
+	struct sock_fprog filter = { .len = COUNT(code), .filter = code };
+
+	cr_assert_eq(setsockopt(e->client, SOL_SOCKET, lose ? SO_ATTACH_FILTER : SO_DETACH_FILTER, &filter, sizeof(filter)), 0);
 }
 
 static inline void expect_counts(const struct live *live, uint64_t injected, enum chaos_skip reason, uint64_t skipped)

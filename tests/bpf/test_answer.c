@@ -4,8 +4,6 @@
  * compared byte by byte with what is to come, and is HTTP that a client can read.
  */
 #include <criterion/criterion.h>
-#include <linux/filter.h>
-
 #include "tests/bpf/exchange.h"
 
 #define LIMITED RULE("status: 429, retry-after: 20s, as: openai", "")
@@ -237,13 +235,6 @@ Test(answer, that_is_not_of_http)
 /* What is sent again is changed again, to the same. */
 Test(answer, after_a_loss)
 {
-	struct sock_filter code[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_LEN, 0),
-		BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, 60, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, 0),
-		BPF_STMT(BPF_RET | BPF_K, -1),
-	};
-	struct sock_fprog filter = { .len = COUNT(code), .filter = code };
 	struct live live;
 	struct ends e;
 	size_t size;
@@ -252,11 +243,11 @@ Test(answer, after_a_loss)
 	e = meet(AF_INET);
 	for (size_t first = 200; first < 1000; first += 300) {
 		send_request(&e, REQUEST);
-		cr_assert_eq(setsockopt(e.client, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof(filter)), 0);
+		lose_payload(&e, true);
 		size = answer_of("", 1000);
 		answer_in_two(&e, size, first);
 		cr_assert_eq(hears(e.client, 50), -EAGAIN);
-		cr_assert_eq(setsockopt(e.client, SOL_SOCKET, SO_DETACH_FILTER, &filter, sizeof(filter)), 0);
+		lose_payload(&e, false);
 		expect_heard(&e, want(FULL, OPENAI, size, ' '), "sent again");
 	}
 	part_company(&e);

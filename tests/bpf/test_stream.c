@@ -3,8 +3,6 @@
  * Faults in the events of a stream (bpf/stream.bpf.h), between real sockets: whatever segments the server's stream comes in,
  * the client hears what it is to hear, byte by byte.
  */
-#include <linux/filter.h>
-
 #include "tests/bpf/exchange.h"
 
 TestSuite(stream, .init = live_world, .fini = live_world_ends, .timeout = 600);
@@ -310,13 +308,6 @@ Test(stream, garble_much)
 /* What is sent again is changed again. */
 Test(stream, after_a_loss)
 {
-	struct sock_filter code[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_LEN, 0),
-		BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, 60, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, 0),
-		BPF_STMT(BPF_RET | BPF_K, -1),
-	};
-	struct sock_fprog filter = { .len = COUNT(code), .filter = code };
 	static const char *const rules[] = { RULE("garble: true", ""), RULE("drop-done: true", ""), CLEAN };
 	struct live live;
 	struct ends e;
@@ -336,10 +327,10 @@ Test(stream, after_a_loss)
 		add(wanted, LAST);
 		e = meet(AF_INET);
 		send_request(&e, REQUEST);
-		cr_assert_eq(setsockopt(e.client, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof(filter)), 0);
+		lose_payload(&e, true);
 		answer_in_two(&e, strlen(server_says), strlen(CHUNKED) + 200);
 		cr_assert_eq(hears(e.client, 50), -EAGAIN);
-		cr_assert_eq(setsockopt(e.client, SOL_SOCKET, SO_DETACH_FILTER, &filter, sizeof(filter)), 0);
+		lose_payload(&e, false);
 		shutdown(e.server, SHUT_WR);
 		client_hears[hear_all(&e, sizeof(client_hears), &ended)] = 0;
 		cr_expect_str_eq(client_hears, wanted, "sent again:\n%s", client_hears);

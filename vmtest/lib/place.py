@@ -1,4 +1,5 @@
 """Where a process runs: its network namespace, cgroup, user and name. And making such places."""
+import contextlib
 import ctypes
 import fcntl
 import os
@@ -156,6 +157,18 @@ def without_checksum_offload(netns, device):
         value = struct.pack("II", 0x17, 0)  # ETHTOOL_STXCSUM
         buffer = ctypes.create_string_buffer(value, len(value))
         fcntl.ioctl(sock, 0x8946, struct.pack("16sP", device.encode(), ctypes.addressof(buffer)))  # SIOCETHTOOL
+
+
+@contextlib.contextmanager
+def poor_line(netns, device):
+    """A device that loses three packets in a hundred, and lets some overtake others. RuntimeError on kernels without netem."""
+    with in_netns(netns):
+        run("tc", "qdisc", "replace", "dev", device, "root", "netem", "delay", "3ms", "2ms", "loss", "3%")
+    try:
+        yield
+    finally:
+        with in_netns(netns):
+            run("tc", "qdisc", "del", "dev", device, "root")
 
 
 def set_comm(name):
