@@ -8,7 +8,7 @@
  * Every packet that is not ours goes on to whatever else is attached (TC_ACT_UNSPEC ends no chain).
  */
 #include "bpf/arrive.bpf.h"
-#include "bpf/split.bpf.h"
+#include "bpf/split_leaving.bpf.h"
 #include "bpf/damage.bpf.h"
 #include "bpf/ifb.bpf.h"
 #include "bpf/reset.bpf.h"

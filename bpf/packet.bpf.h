@@ -20,7 +20,7 @@ enum mark_action {
 	MARK_CUT,               /* never on a packet: end it early, see break.bpf.h */
 	MARK_COPY,              /* on one that arrives: made here, to be let by */
 	MARK_ACTION = 0x7f,     /* one of the above; and any of these, before it: */
-	MARK_SPLIT = 0x80,      /* its events leave one by one, see split.bpf.h */
+	MARK_SPLIT = 0x80,      /* its events leave one by one, see split_leaving.bpf.h */
 	MARK_CORRUPT = 0x100,   /* damage its payload */
 	MARK_DUPLICATE = 0x200, /* send a copy as well */
 	MARK_ANSWER = 0x400,    /* a DNS query: answer it with the rcode in place of the action */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Where in a packet the events of a stream begin, for `tokens`: see split.bpf.h and split_arriving.bpf.h. */
+/* Where in a packet the events of a stream begin, for `tokens`: see split_leaving.bpf.h and split_arriving.bpf.h. */
 #ifndef SEARCH_BPF_H
 #define SEARCH_BPF_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * `tokens` of what arrives: as split.bpf.h for what leaves. Copies of a packet with several events wait in the ifb as well,
+ * `tokens` of what arrives: as split_leaving.bpf.h for what leaves. Copies of a packet with several events wait in the ifb as well,
  * each with all up to the end of one event: of what it repeats the receiver takes nothing.
  *
  *	chaos_tc_in    sends a copy for each event but the last (split_arriving), and then the packet itself

@@ -15,7 +15,7 @@
 #ifndef STREAM_BPF_H
 #define STREAM_BPF_H
 
-#include "bpf/answer.bpf.h"
+#include "bpf/work.bpf.h"
 
 #define STREAM_PIECES 92 /* and so many times so many of PIECE bytes: the largest segment there is */
 

@@ -11,7 +11,7 @@
 /* The copy of a held packet passes through here again, on the same CPU, before bpf_clone_redirect returns. */
 struct held_copy {
 	__u64 until_mono_ns;
-	__u32 begin, size; /* the part of the payload that it is, see split.bpf.h; 0: all of it */
+	__u32 begin, size; /* the part of the payload that it is, see split_leaving.bpf.h; 0: all of it */
 };
 MAP(BPF_MAP_TYPE_PERCPU_ARRAY, chaos_copy, __u32, struct held_copy, 1);
 

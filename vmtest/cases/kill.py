@@ -32,7 +32,8 @@ def setup():
     match = {"cgroup": VICTIM, "ports": [PORT]}
     for name, fault in {"refuse": {"refuse": "refused"}, "drop": {"drop": True}, "delay": {"delay": "50ms"},
                         "reset": {"reset": True}, "rate": {"rate": "100mbit"},
-                        "break": {"break_after": {"bytes": 4000, "how": "close"}}}.items():
+                        "break": {"break_after": {"bytes": 4000, "how": "close"}}, "status": {"status": 503},
+                        "garble": {"garble": True}, "tokens": {"tokens": "50/s"}}.items():
         files[name] = chaos.rules_file(chaos.rule(name, dict(match, protocol="tcp"), fault, duration=f"{DURATION_S}s"))
     rule = chaos.rule(AWAITED, {"container": "nobody", "ports": [PORT]}, {"drop": True}, duration=f"{DURATION_S}s")
     files[AWAITED] = chaos.rules_file(rule)

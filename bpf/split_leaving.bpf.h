@@ -10,8 +10,8 @@
  *	socket hook    stamps the packet and marks it (pace.bpf.h)
  *	tc             sends copies (split_events), each of which comes by again and keeps its own part (take_part)
  */
-#ifndef SPLIT_BPF_H
-#define SPLIT_BPF_H
+#ifndef SPLIT_LEAVING_BPF_H
+#define SPLIT_LEAVING_BPF_H
 
 #include "bpf/break_leaving.bpf.h"
 #include "bpf/search.bpf.h"

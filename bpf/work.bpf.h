@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* What the program for answers (answer.bpf.c) works with: its bench, and how bytes are put in the place of others. */
-#ifndef ANSWER_BPF_H
-#define ANSWER_BPF_H
+#ifndef WORK_BPF_H
+#define WORK_BPF_H
 
 #include "bpf/arrive.bpf.h"
 #include "bpf/http.bpf.h"
