@@ -3,6 +3,7 @@
  * Any bytes as the body of an answer: the reader of bpf/stream.h stays within its bounds, and counts the events that are there
  * when the text is looked at line by line. The first byte says how the end of the body is told.
  */
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
