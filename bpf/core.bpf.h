@@ -675,6 +675,8 @@ static always bool settle(const struct chaos_rule *r, struct chaos_stats *stats,
 		return false;
 	}
 	count(&stats->injected);
+	if (fault == CHAOS_BREAK_CLEAN)
+		fault = CHAOS_BREAK_AFTER;
 	if (!__builtin_constant_p(fault))
 		asm volatile("" : "+r"(fault)); /* see finish_rule() */
 	if (fault < CHAOS_FAULT_COUNT)

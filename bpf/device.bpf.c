@@ -417,8 +417,10 @@ static always int arriving(struct __sk_buff *skb)
 	bpf_sk_release(sk);
 	if (a.todo && !change(skb, &p, &a))
 		return bpf_redirect(NOWHERE, 0);
-	if (knobs.splits_arriving && a.ifb && !a.todo)
+	if (knobs.splits_arriving && a.ifb && !a.todo) {
 		split_arriving(skb, a.ifb, a.until_mono_ns, ETH_HLEN + p.payload_offset, p.payload);
+		split_records(skb, a.ifb, a.until_mono_ns, ETH_HLEN + p.payload_offset, p.payload);
+	}
 	return knobs.paces_arriving && a.ifb ? wait_in_ifb(skb, a.ifb, a.until_mono_ns) : TC_ACT_UNSPEC;
 }
 

@@ -20,14 +20,6 @@
 #define HELD \
 	0xc4a01fb0 /* in skb->cb[0]: [1] and [2] are the time, low and high; [3] says how much of its payload goes on, 0: all */
 
-/* Of the packet that is looked at: bytes at its end that bring events, and how far these are apart. See split_arriving.bpf.h. */
-struct arriving_part {
-	__u64 token_ns;
-	__u32 news;
-	__u32 pad;
-};
-MAP(BPF_MAP_TYPE_PERCPU_ARRAY, chaos_arriving_part, __u32, struct arriving_part, 1);
-
 /* After its last stamp a packet may be late by so much: until then what follows is not let by. */
 #define LINGER_NS SECOND_NS
 
@@ -80,19 +72,6 @@ static always __u64 answer_hold(const struct packet *p, const struct chaos_sock 
 	return p->payload || p->tcp_flags & TCP_FIN ? s->verdict.answer_delay_ns : 0;
 }
 
-/* Says it. A function of its own: the stack of its caller is full. */
-static __noinline __attribute__((unused)) int say_part(__u32 news, __u64 token_ns)
-{
-	__u32 zero = 0;
-	struct arriving_part *part = bpf_map_lookup_elem(&chaos_arriving_part, &zero);
-
-	if (part) {
-		part->news = news;
-		part->token_ns = token_ns;
-	}
-	return 0;
-}
-
 /* When a packet goes on that has a place in its connection's order; 0: at once, on its own way. */
 static always __u64 pace_arriving(struct __sk_buff *skb, const struct flow *f, const struct packet *p,
 				  struct chaos_sock *s, __u32 expected, const struct chaos_rule *r,
@@ -120,7 +99,7 @@ static always __u64 pace_arriving(struct __sk_buff *skb, const struct flow *f, c
 	if (tokens && news)
 		events = events_arriving(skb, p, s, news);
 	if (knobs.splits_arriving)
-		say_part(events > 1 && !rate && s->stream != CHAOS_STREAM_TLS ? news : 0, events ? r->token_ns : 0);
+		say_part(events > 1 && !rate, s->stream == CHAOS_STREAM_TLS ? 0 : news, events ? r->token_ns : 0);
 	if (events) {
 		cost += r->token_ns * (events - 1);
 		rest = r->token_ns;

@@ -24,7 +24,7 @@ static __noinline __attribute__((unused)) int split_arriving(struct __sk_buff *s
 	int next;
 
 	part = bpf_map_lookup_elem(&chaos_arriving_part, &zero);
-	if (!part || !part->news || part->news > size)
+	if (!part || !part->news || part->news > size || part->records)
 		return 0;
 	at = size - part->news;
 	events = chaos_count_events(skb, payload + at, part->news);
@@ -39,6 +39,40 @@ static __noinline __attribute__((unused)) int split_arriving(struct __sk_buff *s
 			break;
 		until_mono_ns += part->token_ns;
 		mark_held(skb, until_mono_ns, at + next);
+		bpf_clone_redirect(skb, ifb, 0);
+	}
+	return 0;
+}
+
+/* The same for records of TLS, each of which that has data stands for an event. */
+static __noinline __attribute__((unused)) int split_records(struct __sk_buff *skb, __u32 ifb, __u64 until_mono_ns,
+							    __u32 payload, __u32 size)
+{
+	struct arriving_part *part;
+	__u32 records, at, zero = 0;
+	__u8 head[RECORD_HEAD];
+	__s64 counted;
+
+	part = bpf_map_lookup_elem(&chaos_arriving_part, &zero);
+	if (!part || !part->news || part->news > size || !part->records)
+		return 0;
+	at = size - part->news;
+	counted = chaos_count_records(skb, payload + at, part->news);
+	if (counted < 0)
+		return 0;
+	records = counted;
+	until_mono_ns -= (__u64)records * part->token_ns;
+	for (__u32 i = 0; i < SPLIT_EVENTS && records > 1; i++) {
+		if (bpf_skb_load_bytes(skb, payload + at, head, sizeof(head)))
+			break;
+		at += RECORD_HEAD + (head[3] << 8 | head[4]);
+		if (at >= size)
+			break;
+		if (head[0] != TLS_DATA)
+			continue;
+		until_mono_ns += part->token_ns;
+		records--;
+		mark_held(skb, until_mono_ns, at);
 		bpf_clone_redirect(skb, ifb, 0);
 	}
 	return 0;

@@ -189,7 +189,10 @@ static always void tell_stream(const struct packet *p, struct chaos_sock *s, str
 	struct flow f = { .protocol = CHAOS_TCP, .side = s->side };
 
 	flow_of_packet(&f, p, false);
-	tell(h->request.rule, &f, &s->owner, &h->request, w->fault, form, 0);
+	if (is_stream_fault(w, CHAOS_BREAK_CLEAN))
+		tell(h->request.rule, &f, &s->owner, &h->request, CHAOS_BREAK_AFTER, form, CHAOS_BREAK_AS_IF_OVER);
+	else
+		tell(h->request.rule, &f, &s->owner, &h->request, w->fault, form, 0);
 }
 
 /* The text that has room where the stream ends, or NULL. Lines of JSON cannot be followed by empty ones. */

@@ -31,10 +31,13 @@ SCENES = [
     ("creeping-latency", "embeddings and the local model grow slower, second by second", PROVIDER, 35),
     ("mute-databases", "the vector database takes connections and says nothing", LOCAL, 0),
     ("cut-stream", "every second answer of the local model is reset after 4 KiB", LOCAL, 0),
+    ("storm-429", "three questions in ten to the local model are answered 429, with Retry-After: 20", LOCAL, 0),
+    ("clean-cut", "three streams in ten of the local model are over after twenty events, as if that were all", LOCAL, 0),
+    ("error-first-event", "a third of the local model's streams are nothing but an error", LOCAL, 0),
     ("provider-dark", "the provider cannot be reached by this service", PROVIDER, 0),
     ("names-expire", "the provider's name does not resolve", PROVIDER, 0),
 ]
-QUESTIONS = {"cut-stream": 3}  # the others: one
+QUESTIONS = {"cut-stream": 3, "storm-429": 3, "clean-cut": 3, "error-first-event": 3}  # the others: one
 
 SERVERS = {"local": [*real.LLAMA, "--port", "11434"], "provider": [*real.LLAMA, "--port", "443"],
            "embedder": [*real.LLAMA, "--port", "7997", "--embeddings", "--pooling", "mean"], "chroma": real.CHROMA}

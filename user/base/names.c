@@ -15,7 +15,7 @@
 
 TABLE(fault_names, CHAOS_FAULT_COUNT, "drop", "delay", "refuse", "reset", "accept-silence", "tls-stall", "duplicate",
       "corrupt", "reorder", "half-open", "rate", "tokens", "dns", "break-after", "status", "body", "hang",
-      "break-after", "error-event", "drop-done", "garble", "gpu-oom", "call", "errno");
+      "error-event", "drop-done", "garble", "gpu-oom", "call", "errno");
 TABLE(dns_names, CHAOS_DNS_COUNT, "nxdomain", "servfail", "timeout", "empty");
 TABLE(per_names, CHAOS_PER_COUNT, "connection", "packet", "request", "call");
 TABLE(break_how_names, CHAOS_BREAK_HOW_COUNT, "reset", "close", "stall", "clean");
@@ -32,6 +32,11 @@ TABLE(protocol_names, CHAOS_PROTOCOL_COUNT, "tcp", "udp");
 /* One errno for each word on every kernel: 5.10 can only give those that a rewritten destination leads to. */
 const int refuse_errnos[] = { ECONNREFUSED, ETIMEDOUT, ENETUNREACH, EPERM };
 TABLE(refuse_names, sizeof(refuse_errnos) / sizeof(refuse_errnos[0]), "refused", "timeout", "unreachable", "denied");
+
+const char *fault_word(unsigned int fault)
+{
+	return fault_names[fault == CHAOS_BREAK_CLEAN ? CHAOS_BREAK_AFTER : fault];
+}
 
 int name_index(const char *const *names, const char *word)
 {

@@ -7,10 +7,11 @@
 #define USER_NAMES_H
 
 extern const char *const fault_names[];        /* enum chaos_fault: drop, delay, refuse, reset, accept-silence, ... */
+const char *fault_word(unsigned int fault);    /* of a bit of a rule's faults: as above, CHAOS_BREAK_CLEAN is break-after as well */
 extern const char *const dns_names[];          /* nxdomain, servfail, timeout, empty */
 extern const char *const per_names[];          /* connection, packet, request, call */
 extern const char *const operation_names[];    /* enum chaos_operation: open, create, read, ... */
-extern const char *const break_how_names[];    /* reset, close, stall */
+extern const char *const break_how_names[];    /* reset, close, stall, clean */
 extern const char *const distribution_names[]; /* uniform, normal, pareto */
 extern const char *const loss_names[];         /* enum chaos_loss: chance, every, burst */
 extern const char *const form_names[];         /* enum chaos_form_kind */

@@ -70,7 +70,6 @@ static const char *mechanism(const struct features *features, enum chaos_fault f
 	case CHAOS_STATUS:
 	case CHAOS_BODY:
 	case CHAOS_HANG:
-	case CHAOS_BREAK_CLEAN:
 	case CHAOS_ERROR_EVENT:
 	case CHAOS_DROP_DONE:
 	case CHAOS_GARBLE:
@@ -130,7 +129,7 @@ static struct table *fault_table(const struct features *features, bool *all)
 		const char *how = mechanism(features, i);
 
 		table_row(table);
-		table_text(table, 0, i == CHAOS_BREAK_CLEAN ? "break-after, clean" : fault_names[i]);
+		table_text(table, 0, fault_names[i]);
 		table_bool(table, 1, how != NULL);
 		table_color(table, 1, how ? "green" : "red");
 		if (how)

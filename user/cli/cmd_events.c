@@ -140,6 +140,8 @@ static void print_json(const struct chaos_event *event, const char *rule)
 		json_number(&json, "delay_ms", (double)event->delay_ns / 1e6);
 	if (event->fault == CHAOS_DNS && (unsigned int)event->error < CHAOS_DNS_COUNT)
 		json_text(&json, "answer", dns_names[event->error]);
+	if (event->fault == CHAOS_BREAK_AFTER && event->error == CHAOS_BREAK_AS_IF_OVER)
+		json_text(&json, "how", break_how_names[CHAOS_BREAK_AS_IF_OVER]);
 	if (is_answer(event)) {
 		if (event->error)
 			json_count(&json, "status", event->error);
@@ -189,9 +191,6 @@ static void what_text(char *out, size_t size, const struct chaos_event *event)
 			 name_of(form_names, CHAOS_FORM_KIND_COUNT, event->delay_ns & 0xff),
 			 event->delay_ns >> 8 ? ", brief" : "");
 		break;
-	case CHAOS_BREAK_CLEAN:
-		snprintf(out, size, "stream ended as if that were all");
-		break;
 	case CHAOS_ERROR_EVENT:
 		snprintf(out, size, "stream ended in an error event%s", event->delay_ns >> 8 ? " (brief)" : "");
 		break;
@@ -238,7 +237,9 @@ static void what_text(char *out, size_t size, const struct chaos_event *event)
 			 (unsigned int)event->error < CHAOS_DNS_COUNT ? dns_names[event->error] : "?");
 		break;
 	case CHAOS_BREAK_AFTER:
-		snprintf(out, size, "response stopped in the middle");
+		snprintf(out, size, "%s",
+			 event->error == CHAOS_BREAK_AS_IF_OVER ? "stream ended as if that were all"
+								: "response stopped in the middle");
 		break;
 	default:
 		snprintf(out, size, "fault %u", event->fault);

@@ -38,9 +38,9 @@ static void fault_words(char *out, size_t size, unsigned int faults)
 	size_t used = 0;
 
 	out[0] = '\0';
-	for (int i = 0; i < CHAOS_FAULT_COUNT; i++) {
+	for (int i = 0; i <= CHAOS_BREAK_CLEAN; i++) {
 		if ((faults & 1U << i) && used < size)
-			used += snprintf(out + used, size - used, "%s%s", used ? ", " : "", fault_names[i]);
+			used += snprintf(out + used, size - used, "%s%s", used ? ", " : "", fault_word(i));
 	}
 }
 

@@ -56,7 +56,7 @@ static int hooks_possible(const struct load *load, const char *fault, unsigned i
 static int call_possible(const struct load *load, const struct rule *rule, struct error *err)
 {
 	const bool *has = load->features.has;
-	const char *fault = fault_names[__builtin_ctz(rule->fault.faults)];
+	const char *fault = fault_word(__builtin_ctz(rule->fault.faults));
 
 	if (rule->fault.faults & 1 << CHAOS_ERRNO)
 		return hooks_possible(load, fault, 1U << rule->fault.operation, err);
@@ -84,9 +84,9 @@ static int call_possible(const struct load *load, const struct rule *rule, struc
 /* The first of a rule's faults that needs one of these of a device. */
 static const char *fault_that_needs(const struct rule *rule, unsigned int needs)
 {
-	for (int fault = 0; fault < CHAOS_FAULT_COUNT; fault++) {
+	for (int fault = 0; fault <= CHAOS_BREAK_CLEAN; fault++) {
 		if (rule_fault_needs(rule, fault) & needs)
-			return fault_names[fault];
+			return fault_word(fault);
 	}
 	return "it";
 }
@@ -221,7 +221,7 @@ static void describe(const struct load *load, size_t index, struct rule_plan *pl
 		       tcx ? "TCX" : "clsact");
 	if (faults & CHAOS_ANSWERS)
 		append(m, size, "%s%s: a %s program changes the answer where it arrives", m[0] ? "; " : "",
-		       fault_names[__builtin_ctz(faults & CHAOS_ANSWERS)], tcx ? "TCX" : "clsact");
+		       fault_word(__builtin_ctz(faults & CHAOS_ANSWERS)), tcx ? "TCX" : "clsact");
 	if (faults & 1 << CHAOS_HALF_OPEN)
 		append(m, size, "%shalf-open: arriving packets at the socket, leaving ones by a %s program",
 		       m[0] ? "; " : "", tcx ? "TCX" : "clsact");

@@ -94,10 +94,10 @@ int answer_check(struct parser *p, const struct node *node, struct fault *fault)
 			    "'hang' and 'body' contradict each other: there is no answer");
 	if (fault->faults & CHAOS_STREAMS && __builtin_popcount(fault->faults & CHAOS_ANSWERS) > 1)
 		return fail(p, node->mark, "'%s' goes with no other fault of answers, and there is one more",
-			    fault_names[__builtin_ctz(fault->faults & CHAOS_STREAMS)]);
+			    fault_word(__builtin_ctz(fault->faults & CHAOS_STREAMS)));
 	if (fault->faults & CHAOS_ANSWERS && fault->faults & ~(CHAOS_ANSWERS | beside))
 		return fail(p, node->mark, "'%s' goes with no other fault but 'delay'",
-			    fault_names[__builtin_ctz(fault->faults & CHAOS_ANSWERS)]);
+			    fault_word(__builtin_ctz(fault->faults & CHAOS_ANSWERS)));
 	if (HAS(fault, CHAOS_STATUS)) /* they are one fault */
 		fault->faults &= ~(1U << CHAOS_BODY);
 	return 0;

@@ -197,14 +197,14 @@ int http_check(struct parser *p, const struct node *node, struct rule *rule)
 		return 0;
 	if (!rule->match.http.given) { /* any request */
 		rule->match.http = (struct http_match){ .given = true, .mark = fault->mark };
-		key = fault_names[__builtin_ctz(answers)];
+		key = fault_word(__builtin_ctz(answers));
 	}
 	if (other)
 		return fail(
 			p, rule->match.http.mark,
 			"'http' does not go with '%s', which is not about requests; it goes with delay, drop, reset, "
 			"break-after, status, body, hang, error-event, drop-done and garble",
-			fault_names[__builtin_ctz(other)]);
+			fault_word(__builtin_ctz(other)));
 	if (HAS(fault, CHAOS_DROP) && !fault->drop_all)
 		return fail(p, node_get(node_get(node, "fault"), "drop")->mark,
 			    "with 'http', 'drop' is for requests, not for single packets: write 'drop: true'");
@@ -219,7 +219,7 @@ int http_check(struct parser *p, const struct node *node, struct rule *rule)
 	found = node_get(match, "direction");
 	if (found && answers && !(rule->match.directions & CHAOS_RESPONSE))
 		return fail(p, found->mark, "'%s' is about the response; leave 'direction' out",
-			    fault_names[__builtin_ctz(answers)]);
+			    fault_word(__builtin_ctz(answers)));
 	if (per && rule->per != CHAOS_PER_REQUEST)
 		return fail(p, per->mark, "'per: %s' makes no sense with '%s', decided for each request",
 			    per_names[rule->per], key);

@@ -78,7 +78,7 @@ def check_clean(host):
     check_equal(words(met["body"]), (ALL[:CHUNKS], []), f"{host}: a stream that ends early")
     rest = end_follows(scene.victim, number)
     check(rest["bytes"] == 0, f"{host}: and then the connection: {rest}")
-    expect("clean", 1, event={"fault": "break-after", "comm": "victim"})
+    expect("clean", 1, event={"fault": "break-after", "how": "clean", "comm": "victim"})
 
 
 @part

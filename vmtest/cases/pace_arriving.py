@@ -149,10 +149,12 @@ def tokens():
 @part
 def tokens_inside_tls():
     """A record is an event, however many TCP sends at once; the second answer on a connection is no faster."""
+    parted = parts_what_was_joined()
     for host, version in ((HOSTS[0], "1.3"), (HOSTS[3], "1.2")):
         number = scene.victim.open(host, TLS, tls=version)["id"]
         for _ in range(2):
-            check_stream(scene.victim.listen_to(number, f"/stream?tokens={EVENTS}&ms=2"), f"{host}: a stream in TLS {version}")
+            met = scene.victim.listen_to(number, f"/stream?tokens={EVENTS}&ms=2")
+            check_stream(met, f"{host}: a stream in TLS {version}", parted)
         expect("tls", 1)
 
 
