@@ -94,7 +94,8 @@ def at_random_moments():
     check(quick < 50 + usual, f"after the deadline a request still takes {quick} ms, the neighbour's {usual}")
     check_equal([met for met, *_ in runs], [None], f"what the neighbour met: {runs}")
     chaos.stop()
-    check_equal(leftovers.bpf_count("chaos_"), 0, "programs and maps after stop")
+    # the kernel frees them behind the last one that let go
+    wait_until(lambda: leftovers.bpf_count("chaos_") == 0, "programs and maps to be gone after stop", seconds=5)
 
 
 main(setup, teardown)
