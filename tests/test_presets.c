@@ -109,6 +109,8 @@ Test(presets, wrong_files)
 		{ PRESET("{ ports: 1, aliases: 'a b' }"),
 		  "p:3:27: invalid name 'a b', expected letters, digits, '.', '_' "
 		  "and '-', beginning with a letter or digit" },
+		{ PRESET("{ ports: 1 }\n  '': { ports: 1 }"),
+		  "p:4:3: a name is empty, expected letters, digits, '.', '_' and '-'" },
 		{ PRESET("{ ports: 1, aliases: a }"), "p:3:27: alias 'a' is a name of 'a' already" },
 		{ PRESET("{ ports: 1, aliases: b }\n  b: { ports: 1 }"), "p:4:3: 'b' is an alias of 'a' already" },
 		{ PRESET("{ ports: 1 }\n  b: { ports: 1, aliases: a }"), "p:4:27: alias 'a' is a name of 'a' already" },

@@ -793,6 +793,8 @@ Test(rules, wrong_names)
 		  "63 are allowed" },
 		{ RULE("- { name: a, match: { ports: 2 }, fault: { drop: true }, duration: 1m }\n"),
 		  "t:7:11: rule name 'a' is taken by the rule on line 3" },
+		{ RULE("endpoints: { '': { ports: 1 } }\n"),
+		  "t:7:14: a name is empty, expected letters, digits, '.', '_' and '-'" },
 		{ RULE("endpoints: { 'a b': { ports: 1 } }\n"),
 		  "t:7:14: invalid name 'a b', expected letters, digits, '.', '_' and '-', beginning with a letter or "
 		  "digit" },

@@ -257,6 +257,8 @@ int name_parse(struct parser *p, struct mark mark, const char *text, char *name)
 {
 	size_t len = strlen(text);
 
+	if (!len)
+		return fail(p, mark, "a name is empty, expected letters, digits, '.', '_' and '-'");
 	if (len > RULES_MAX_NAME)
 		return fail(p, mark, "name '%s' has %zu characters, at most %d are allowed", show(p, text), len,
 			    RULES_MAX_NAME);
