@@ -87,11 +87,11 @@ static __noinline __attribute__((unused)) int split_events(struct __sk_buff *skb
 	if (!s || network < 0 || !parse(skb, &p, network))
 		return 0;
 	r = rule_of(s->verdict.rule);
+	if (!r || does(r, CHAOS_RATE)) /* whose times are those of the line */
+		return 0;
 	payload = network + p.payload_offset;
 	events = chaos_count_events(skb, payload, p.payload);
 	event = chaos_find_event(skb, payload, p.payload);
-	if (!r || does(r, CHAOS_RATE)) /* whose times are those of the line */
-		return 0;
 	for (__u32 i = 1; i < SPLIT_EVENTS && i < events && event >= 0; i++) {
 		at = event + EVENT_LENGTH;
 		if (at >= p.payload)

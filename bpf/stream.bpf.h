@@ -27,14 +27,6 @@ enum stop {
 	STOP_OTHER, /* it would, and is no stream of events */
 };
 
-/* Faults that end a stream at a place. */
-#define ENDS_STREAM (1 << CHAOS_BREAK_CLEAN | 1 << CHAOS_ERROR_EVENT)
-
-static always bool is_stream_fault(const struct work *w, enum chaos_fault fault)
-{
-	return w->fault == fault;
-}
-
 /* ---- one byte in the place of another ------------------------------------------------------------------------------- */
 
 /* Writes the byte with number `at` of the segment whose first new byte is w->begun, at w->place. */
@@ -44,7 +36,7 @@ static always bool change_byte(struct __sk_buff *skb, const struct work *w, __u3
 	const __u32 second = (place - w->checksum) & 1;
 	__u8 pair[2] = {}, is[2] = {}, was, now;
 
-	now = is_stream_fault(w, CHAOS_DROP_DONE) ? ':' : '#';
+	now = w->fault == CHAOS_DROP_DONE ? ':' : '#';
 	if (bpf_skb_load_bytes(skb, place, &was, 1))
 		return false;
 	pair[0] = second ? 0 : was;
@@ -94,7 +86,7 @@ static always enum stop stops_before(const struct work *w, __u8 c)
 {
 	const struct chaos_stream_reader *s = &w->stream;
 
-	if (!is_stream_fault(w, CHAOS_ERROR_EVENT) || s->events < w->chunks || !stream_in_body(s) || !stream_at_line(s))
+	if (w->fault != CHAOS_ERROR_EVENT || s->events < w->chunks || !stream_in_body(s) || !stream_at_line(s))
 		return STOP_NOT;
 	return c == '{' || c == '[' ? STOP_OTHER : STOP_HERE;
 }
@@ -105,13 +97,13 @@ static always enum stop stops_behind(struct work *w, enum stream_mark mark, __u8
 	const struct chaos_stream_reader *s = &w->stream;
 
 	if (mark == STREAM_OVER)
-		return is_stream_fault(w, CHAOS_BREAK_CLEAN) && s->events >= w->chunks ? STOP_HERE : STOP_NOT;
-	if (mark == STREAM_DONE && is_stream_fault(w, CHAOS_DROP_DONE)) {
+		return w->fault == CHAOS_BREAK_CLEAN && s->events >= w->chunks ? STOP_HERE : STOP_NOT;
+	if (mark == STREAM_DONE && w->fault == CHAOS_DROP_DONE) {
 		w->change_at = s->line_from;
 		return STOP_ASK;
 	}
 	/* "[DONE]" is nobody's payload. */
-	if (mark == STREAM_PAYLOAD && is_stream_fault(w, CHAOS_GARBLE) && c != '[' && w->chunks &&
+	if (mark == STREAM_PAYLOAD && w->fault == CHAOS_GARBLE && c != '[' && w->chunks &&
 	    (s->events + 1) % w->chunks == 0) {
 		w->change_at = s->next - 1;
 		return STOP_ASK;
@@ -189,7 +181,7 @@ static always void tell_stream(const struct packet *p, struct chaos_sock *s, str
 	struct flow f = { .protocol = CHAOS_TCP, .side = s->side };
 
 	flow_of_packet(&f, p, false);
-	if (is_stream_fault(w, CHAOS_BREAK_CLEAN))
+	if (w->fault == CHAOS_BREAK_CLEAN)
 		tell(h->request.rule, &f, &s->owner, &h->request, CHAOS_BREAK_AFTER, form, CHAOS_BREAK_AS_IF_OVER);
 	else
 		tell(h->request.rule, &f, &s->owner, &h->request, w->fault, form, 0);
@@ -304,6 +296,8 @@ static always bool follow_stream(struct __sk_buff *skb, __u32 network, const str
 			decide_changes(skb, p, s, h, w);
 		if (w->stop == STOP_HERE || w->stop == STOP_OTHER)
 			end_stream(p, s, h, w);
+		else if (w->left) /* could not be read: what follows would wait for it without end */
+			h->answer.state = CHAOS_ANSWER_LEFT;
 	}
 	h->stream = w->stream;
 	return false;
