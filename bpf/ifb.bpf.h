@@ -17,8 +17,8 @@
 #include "bpf/pace.bpf.h"
 #include "bpf/record.bpf.h"
 
-#define HELD \
-	0xc4a01fb0 /* in skb->cb[0]: [1] and [2] are the time, low and high; [3] says how much of its payload goes on, 0: all */
+/* In skb->cb[0]: [1] and [2] are the time, low and high; [3] says how much of the payload goes on, 0: all. */
+#define HELD 0xc4a01fb0
 
 /* After its last stamp a packet may be late by so much: until then what follows is not let by. */
 #define LINGER_NS SECOND_NS

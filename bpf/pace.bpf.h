@@ -92,7 +92,10 @@ __noinline __attribute__((weak)) int chaos_count_events(struct __sk_buff *skb, _
 	return events ? events : 1;
 }
 
-/* The same of a packet that leaves; one with several is to be split where tc can, see split_leaving.bpf.h. A function of its own for its stack. */
+/*
+ * The same of a packet that leaves; one with several is to be split where tc can, see split_leaving.bpf.h. A function of its
+ * own for its stack.
+ */
 __noinline __attribute__((weak)) int chaos_count_leaving(struct __sk_buff *skb, __u32 offset, __u32 size)
 {
 	const int events = chaos_count_events(skb, offset, size);

@@ -39,6 +39,14 @@ static const char *event(int number)
 	return this;
 }
 
+/* So many events, each in a chunk, and the last chunk. */
+static void add_stream(char *to, int events)
+{
+	for (int i = 0; i < events; i++)
+		add_chunk(to, event(i));
+	add(to, LAST);
+}
+
 /* The text with another byte at this place. */
 static const char *changed(const char *text, size_t at, char c)
 {
@@ -108,12 +116,8 @@ Test(stream, clean)
 
 	go_live(&live, CLEAN);
 	begin_texts(CHUNKED);
-	for (int i = 0; i < 4; i++)
-		add_chunk(server_says, event(i));
-	add(server_says, LAST);
-	add_chunk(wanted, event(0));
-	add_chunk(wanted, event(1));
-	add(wanted, LAST);
+	add_stream(server_says, 4);
+	add_stream(wanted, 2);
 	times = expect_streams(CHUNKED, true);
 	expect_counts(&live, times, CHAOS_SKIP_NO_ROOM, 0);
 	live_ends(&live);
@@ -196,9 +200,7 @@ Test(stream, error_event)
 
 	go_live(&live, RULE("error-event: { type: overloaded, chunks: 2 }", ""));
 	begin_texts(CHUNKED);
-	for (int i = 0; i < 4; i++)
-		add_chunk(server_says, event(i));
-	add(server_says, LAST);
+	add_stream(server_says, 4);
 	add_chunk(wanted, event(0));
 	add_chunk(wanted, event(1));
 	strcpy(text, OVERLOADED);

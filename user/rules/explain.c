@@ -436,6 +436,11 @@ static void say_dns(struct sentence *s, const struct rule *rule)
 }
 
 /* "are reset after 4096 bytes of each response" */
+void say_chunks(struct sentence *s, uint32_t chunks)
+{
+	say(s, "%u chunk%s", chunks, chunks == 1 ? "" : "s");
+}
+
 static void say_break(struct sentence *s, const struct rule *rule)
 {
 	static const char *const how[] = { "are reset", "are closed", "go silent" };
@@ -445,7 +450,7 @@ static void say_break(struct sentence *s, const struct rule *rule)
 	if (rule->fault.break_ns)
 		say_duration(s, rule->fault.break_ns);
 	else if (rule->fault.break_chunks)
-		say(s, "%u chunk%s", rule->fault.break_chunks, rule->fault.break_chunks == 1 ? "" : "s");
+		say_chunks(s, rule->fault.break_chunks);
 	else
 		say(s, "%llu byte%s", (unsigned long long)rule->fault.break_bytes,
 		    rule->fault.break_bytes == 1 ? "" : "s");

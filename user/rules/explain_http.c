@@ -3,11 +3,6 @@
 #include "user/base/names.h"
 #include "user/rules/explain_internal.h"
 
-static void say_chunks(struct sentence *s, uint32_t chunks)
-{
-	say(s, "%u chunk%s", chunks, chunks == 1 ? "" : "s");
-}
-
 static void say_stream(struct sentence *s, const struct fault *fault)
 {
 	if (fault->faults & 1U << CHAOS_BREAK_CLEAN) {

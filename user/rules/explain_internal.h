@@ -24,6 +24,9 @@ void say_duration(struct sentence *s, uint64_t ns);
 /* user/rules/explain.c: "processes named 'python3' in cgroup rag.service" */
 void say_whom(struct sentence *s, const struct match *match);
 
+/* user/rules/explain.c: "12 chunks" */
+void say_chunks(struct sentence *s, uint32_t chunks);
+
 /* user/rules/explain_http.c: "HTTP requests (POST /v1/chat/completions, model qwen-*)" */
 void say_http(struct sentence *s, const struct http_match *http);
 

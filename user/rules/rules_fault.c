@@ -354,8 +354,8 @@ static int key_half_open(struct parser *p, const struct node *node, void *target
 	return err;
 }
 
-#define BREAK_MAX_CHUNKS 1000000
-#define BREAK_MAX_BYTES  (1ULL << 30) /* sequence numbers begin again after four times as many */
+#define MAX_CHUNKS      1000000
+#define BREAK_MAX_BYTES (1ULL << 30) /* sequence numbers begin again after four times as many */
 
 static int key_break_bytes(struct parser *p, const struct node *node, void *target)
 {
@@ -379,11 +379,11 @@ static int key_break_time(struct parser *p, const struct node *node, void *targe
 	return err;
 }
 
-static int key_break_chunks(struct parser *p, const struct node *node, void *target)
+int key_chunks(struct parser *p, const struct node *node, void *target)
 {
 	uint32_t *chunks = target;
 	uint64_t count;
-	int err = value_number(p, node, 1, BREAK_MAX_CHUNKS, &count);
+	int err = value_number(p, node, 1, MAX_CHUNKS, &count);
 
 	*chunks = err ? 0 : (uint32_t)count;
 	return err;
@@ -394,7 +394,7 @@ static int key_break_after(struct parser *p, const struct node *node, void *targ
 	static const struct key keys[] = {
 		{ "bytes", key_break_bytes, offsetof(struct fault, break_bytes) },
 		{ "time", key_break_time, offsetof(struct fault, break_ns) },
-		{ "chunks", key_break_chunks, offsetof(struct fault, break_chunks) },
+		{ "chunks", key_chunks, offsetof(struct fault, break_chunks) },
 		{ "how", key_break_how, offsetof(struct fault, break_how) },
 		{ NULL, NULL, 0 },
 	};

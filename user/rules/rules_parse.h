@@ -152,6 +152,10 @@ int key_retry_after(struct parser *p, const struct node *node, void *fault);
 int key_hang(struct parser *p, const struct node *node, void *fault);
 int answer_check(struct parser *p, const struct node *node, struct fault *fault);
 
+/* user/rules/rules_fault.c */
+
+int key_chunks(struct parser *p, const struct node *node, void *uint32); /* events of a stream */
+
 /* user/rules/rules_stream.c */
 
 int key_error_event(struct parser *p, const struct node *node, void *fault);

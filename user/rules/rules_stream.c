@@ -1,31 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Faults in the events of a stream: `break-after` with `how: clean`, `error-event`, `drop-done` and `garble`. */
-#include <errno.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "user/base/names.h"
 #include "user/rules/rules_parse.h"
 
-#define MAX_CHUNKS 1000000
-
 const char *const stream_error_names[] = { "overloaded", "server-error", "rate-limit", NULL };
 _Static_assert(sizeof(stream_error_names) / sizeof(stream_error_names[0]) == STREAM_ERROR_COUNT + 1, "a name for each");
-
-static int value_chunks(struct parser *p, const struct node *node, uint32_t *chunks)
-{
-	uint64_t count = 0;
-	int err = value_number(p, node, 1, MAX_CHUNKS, &count);
-
-	*chunks = (uint32_t)count;
-	return err;
-}
-
-static int key_stream_chunks(struct parser *p, const struct node *node, void *target)
-{
-	struct fault *fault = target;
-
-	return value_chunks(p, node, &fault->stream_chunks);
-}
 
 static int key_error_type(struct parser *p, const struct node *node, void *target)
 {
@@ -42,7 +24,7 @@ int key_error_event(struct parser *p, const struct node *node, void *target)
 {
 	static const struct key keys[] = {
 		{ "type", key_error_type, 0 },
-		{ "chunks", key_stream_chunks, 0 },
+		{ "chunks", key_chunks, offsetof(struct fault, stream_chunks) },
 		{ NULL, NULL, 0 },
 	};
 	struct fault *fault = target;
@@ -72,7 +54,7 @@ int key_drop_done(struct parser *p, const struct node *node, void *target)
 int key_garble(struct parser *p, const struct node *node, void *target)
 {
 	static const struct key keys[] = {
-		{ "every", key_stream_chunks, 0 },
+		{ "every", key_chunks, offsetof(struct fault, stream_chunks) },
 		{ NULL, NULL, 0 },
 	};
 	static const char expected[] = "true, or a map such as { every: 5 }";

@@ -95,12 +95,14 @@ static int add_digits(struct tables *t, struct chaos_rule *r, const struct fault
 	return add_form(t, r, &form);
 }
 
-/* What a stream ends with, best first; `clean` ends with nothing. */
+/* What a stream ends with, best first; `clean` ends with nothing. Where single bytes are changed there is none. */
 static int add_stream(struct tables *t, struct chaos_rule *r, const struct fault *f)
 {
 	int err = 0;
 
 	t->knobs.streams = 1;
+	if (f->faults & (1U << CHAOS_DROP_DONE | 1U << CHAOS_GARBLE))
+		return 0;
 	for (unsigned int brief = 0; brief < STREAM_ENDINGS && !err; brief++) {
 		struct chaos_form form = { .kind = CHAOS_FORM_CLOSE, .brief = (uint8_t)brief, .filler = '\n' };
 		const char *text = f->faults & 1U << CHAOS_ERROR_EVENT ? stream_error_text(f->stream_error, brief) : "";
