@@ -38,6 +38,16 @@ def set_comm(name):
     ctypes.CDLL(None).prctl(15, name.encode()[:15], 0, 0, 0)  # PR_SET_NAME
 
 
+def make_certificate(folder):
+    """A key and a certificate of its own that nobody trusts; their paths."""
+    key, certificate = folder + "/key.pem", folder + "/cert.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+         "-keyout", key, "-out", certificate, "-days", "2", "-subj", "/CN=localhost"],
+        check=True, capture_output=True)
+    return key, certificate
+
+
 class Counts:
     """Counters by kind and key, safe from any thread."""
 
@@ -149,11 +159,7 @@ class Server:
         import ssl
 
         self.folder = tempfile.mkdtemp(prefix="serve.")
-        key, certificate = self.folder + "/key.pem", self.folder + "/cert.pem"
-        subprocess.run(
-            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-             "-keyout", key, "-out", certificate, "-days", "2", "-subj", "/CN=localhost"],
-            check=True, capture_output=True)
+        key, certificate = make_certificate(self.folder)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate, key)
         return context

@@ -121,11 +121,6 @@ def expect(name, injected, skipped=None, event=None):
         owners.setdefault(name, {}).update(event)
 
 
-def wanted_now(name):
-    """How many faults of a rule have been expected so far."""
-    return wanted[name]["injected"]
-
-
 def check_counters(state=None, happened=None):
     """The counters agree with themselves, with the events, and with what was expected."""
     state = state or chaos.status()

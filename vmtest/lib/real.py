@@ -14,6 +14,7 @@ import threading
 import time
 
 import place
+from peers import serve
 
 ROOT = os.environ.get("CHAOSBPF_REAL", "/real")
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + "/real"
@@ -26,11 +27,12 @@ CHROMA = [*NODE, "/opt/npm/node_modules/chromadb/dist/cli.mjs", "run", "--path",
 LLAMA = ["/usr/bin/llama-server", "-m", "/opt/tiny.gguf", "--host", "0.0.0.0", "--alias", "tiny", "-t", "1", "-c", "8192",
          "--no-warmup"]
 MODEL = [*LLAMA, "--port", "8080", "-np", "12"]  # all clients stream at the same time
+SECURE = [*LLAMA, "--port", "8443", "-np", "8", "--ssl-key-file", "/tmp/key.pem", "--ssl-cert-file", "/tmp/cert.pem"]
 REDIS = ["/usr/bin/redis-server", "--bind", "0.0.0.0", "--protected-mode", "no", "--save", "", "--dir", "/tmp"]
 PG = "/usr/lib/postgresql/18/bin/"
 DATA = "/tmp/postgres"
 
-MODEL_PORT, CHROMA_PORT, POSTGRES_PORT, REDIS_PORT = 8080, 8000, 5432, 6379
+MODEL_PORT, SECURE_PORT, CHROMA_PORT, POSTGRES_PORT, REDIS_PORT = 8080, 8443, 8000, 5432, 6379
 
 running = []
 
@@ -48,7 +50,8 @@ def start(command, cgroup, user=None, name=None, **options):
         os.chdir("/")
         place.settle(user=user)
     environment = {"PATH": "/usr/local/bin:/usr/bin:/usr/sbin", "HOME": "/tmp", "LANG": "C.UTF-8",
-                   "NODE_PATH": "/opt/npm/node_modules", "PYTHONDONTWRITEBYTECODE": "1"}
+                   "NODE_PATH": "/opt/npm/node_modules", "PYTHONDONTWRITEBYTECODE": "1", "NODE_NO_WARNINGS": "1",
+                   "NODE_TLS_REJECT_UNAUTHORIZED": "0"}  # the certificate is of today and nobody's
     log = open(f"{ROOT}/tmp/{name or os.path.basename(command[0])}.log", "ab")
     options = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log, **options}
     child = subprocess.Popen(command, env=environment, preexec_fn=prepare, **options)
@@ -129,6 +132,12 @@ class World:
         if name == "postgres":
             self.make_data()
         return start(self.KINDS[name][0], self.cgroup, user=POSTGRES if name == "postgres" else None, name=name)
+
+    def add_secure(self):
+        """The model server once more, with TLS."""
+        serve.make_certificate(ROOT + "/tmp")
+        self.children["secure"] = start(SECURE, self.cgroup, name="secure")
+        wait_for("secure", self.children["secure"], SECURE_PORT, None)
 
     def make_data(self):
         shutil.rmtree(ROOT + DATA, ignore_errors=True)

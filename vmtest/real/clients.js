@@ -1,6 +1,7 @@
 // Real JavaScript clients, told what to do: a JSON line in, {"id", "do", ...}, a JSON line out, {"id", "ms"} with "value" or
 // "error", in the order in which things end. An error is the classes and the codes of it and its causes. Every call is a new
-// client with the defaults of its library, but for the timeout that it is given.
+// client with the defaults of its library, but for the timeout that it is given; `keep` asks for one that lives on with its
+// connection, `secure` for TLS, whatever the certificate.
 "use strict";
 
 const readline = require("readline");
@@ -8,15 +9,18 @@ const readline = require("readline");
 const MODEL = "tiny";
 const messages = [{ role: "user", content: "what is a vector database" }];
 
+const model = (todo) => (todo.secure ? `https://${todo.at}:8443` : `http://${todo.at}:8080`);
+
 const made = {
   openai: (todo) => new (require("openai").OpenAI)({
-    baseURL: `http://${todo.at}:8080/v1`, apiKey: "none", timeout: todo.timeout }),
+    baseURL: model(todo) + "/v1", apiKey: "none", timeout: todo.timeout }),
   anthropic: (todo) => new (require("@anthropic-ai/sdk").Anthropic)({
-    baseURL: `http://${todo.at}:8080`, apiKey: "none", timeout: todo.timeout }),
+    baseURL: model(todo), apiKey: "none", timeout: todo.timeout }),
   chroma: (todo) => new (require("chromadb").ChromaClient)({ host: todo.at, port: 8000, ssl: false }),
 };
 
 const redises = new Map(); // those that wait for something, and where
+const kept = new Map(); // those that live on, by where
 
 const vector = (number) => [1, number, number * number];
 
@@ -70,14 +74,15 @@ const calls = {
     return found.ids[0];
   },
   async ioredis(todo) {
-    const redis = new (require("ioredis"))({ host: todo.at, port: 6379, ...todo.options });
+    const redis = (todo.keep && kept.get(todo.at)) || new (require("ioredis"))({ host: todo.at, port: 6379, ...todo.options });
     redis.on("error", () => {}); // what matters is what the command says
     redises.set(redis, todo.at);
+    if (todo.keep) kept.set(todo.at, redis);
     try {
       return await redis.get("greeting");
     } finally {
-      redis.disconnect();
       redises.delete(redis);
+      if (!todo.keep) redis.disconnect();
     }
   },
   async give_up(todo) {

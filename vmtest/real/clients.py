@@ -1,7 +1,7 @@
 """Real Python clients, and curl, told what to do: the same lines as clients.js, each call in a thread of its own.
 
 Run by the Python of the userland with real software. Every call is a new client with the defaults of its library, but for
-the timeout that it is given.
+the timeout that it is given; `keep` asks for one that lives on with its connection, `secure` for TLS, whatever the certificate.
 """
 import errno
 import json
@@ -14,13 +14,26 @@ ASK = {"model": "tiny", "messages": [{"role": "user", "content": "what is a vect
        "temperature": 0}
 
 
+KEPT = {}  # clients by kind and address
+
+
 def chat(todo):
-    return f"http://{todo['at']}:8080/v1/chat/completions"
+    return f"{'https' if todo.get('secure') else 'http'}://{todo['at']}:{8443 if todo.get('secure') else 8080}/v1/chat/completions"
 
 
-def patience(todo):
-    """As keyword, or nothing: then it is the library's own."""
-    return {"timeout": todo["timeout"]} if todo.get("timeout") else {}
+def options(todo):
+    """As keywords, or nothing: then it is the library's own timeout."""
+    return {**({"timeout": todo["timeout"]} if todo.get("timeout") else {}), **({"verify": False} if todo.get("secure") else {})}
+
+
+def kept(todo, make):
+    """The client of an earlier call, when this one asks for it."""
+    if not todo.get("keep"):
+        return make()
+    key = todo["do"], todo["at"]
+    if key not in KEPT:
+        KEPT[key] = make()
+    return KEPT[key]
 
 
 def words_of(reply):
@@ -57,36 +70,41 @@ def follow(lines):
 def httpx(todo):
     import httpx as library
 
-    return words_of(library.post(chat(todo), json=ASK, **patience(todo)).json())
+    return words_of(library.post(chat(todo), json=ASK, **options(todo)).json())
 
 
 def httpx_stream(todo):
     import httpx as library
 
     body = {**ASK, "max_tokens": todo["words"], "stream": True}
-    with library.stream("POST", chat(todo), json=body, **patience(todo)) as reply:
+    with library.stream("POST", chat(todo), json=body, **options(todo)) as reply:
         return follow(reply.iter_lines())
 
 
 def requests(todo):
     import requests as library
 
-    return words_of(library.post(chat(todo), json=ASK, **patience(todo)).json())
+    return words_of(library.post(chat(todo), json=ASK, **options(todo)).json())
 
 
 def requests_stream(todo):
     import requests as library
 
     body = {**ASK, "max_tokens": todo["words"], "stream": True}
-    reply = library.post(chat(todo), json=body, stream=True, **patience(todo))
+    reply = library.post(chat(todo), json=body, stream=True, **options(todo))
     return follow(reply.iter_lines(decode_unicode=True))
 
 
 def psycopg(todo):
     import psycopg as library
 
-    with library.connect(host=todo["at"], user="postgres", dbname="postgres", **todo.get("options", {})) as connection:
+    connection = kept(todo, lambda: library.connect(host=todo["at"], user="postgres", dbname="postgres", autocommit=True,
+                                                    **todo.get("options", {})))
+    try:
         rows = connection.execute("select id from papers order by v <=> '[1,3,9]' limit 2").fetchall()
+    finally:
+        if not todo.get("keep"):
+            connection.close()
     return [row[0] for row in rows]
 
 
@@ -104,7 +122,7 @@ def psycopg_fill(todo):
 def redis(todo):
     import redis as library
 
-    value = library.Redis(host=todo["at"], **todo.get("options", {})).get("greeting")
+    value = kept(todo, lambda: library.Redis(host=todo["at"], **todo.get("options", {}))).get("greeting")
     return value.decode() if value else value
 
 
@@ -122,10 +140,12 @@ class Curl(Exception):
         self.code, self.seen = code, seen
 
 
-def run_curl(todo, body, *options):
+def run_curl(todo, body, *more):
     # With its own protocol version it would speak HTTP/1.1 here, too.
     limit = ["--max-time", str(todo["timeout"])] if todo.get("timeout") else []
-    done = subprocess.run(["/usr/bin/curl", "--silent", "--show-error", "--no-buffer", *limit, *options, "--json",
+    if todo.get("secure"):
+        limit.append("--insecure")
+    done = subprocess.run(["/usr/bin/curl", "--silent", "--show-error", "--no-buffer", *limit, *more, "--json",
                            json.dumps(body), chat(todo)], capture_output=True, text=True, check=False)
     if done.returncode:
         raise Curl(done.returncode, done.stderr.strip(), {"words": done.stdout.count('"content":"')})
@@ -137,8 +157,8 @@ def curl(todo):
 
 
 def curl_stream(todo):
-    options = ["--http1.0"] if todo.get("old") else []
-    return follow(run_curl(todo, {**ASK, "max_tokens": todo["words"], "stream": True}, *options).splitlines())
+    more = ["--http1.0"] if todo.get("old") else []
+    return follow(run_curl(todo, {**ASK, "max_tokens": todo["words"], "stream": True}, *more).splitlines())
 
 
 def load(_):
