@@ -8,12 +8,15 @@
 
 #include <errno.h>
 #include <ftw.h>
+#include <limits.h>
+#include <linux/magic.h>
 #include <mntent.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
 #include "user/target/container.h"
 
@@ -21,6 +24,22 @@
 
 /* By what sockets are known to be in a cgroup: its own id, or its processes. */
 enum cgroup_kind { EITHER, BY_ID, BY_PROCESSES };
+
+static bool is_cgroup2(const char *path)
+{
+	struct statfs fs;
+
+	return statfs(path, &fs) == 0 && fs.f_type == CGROUP2_SUPER_MAGIC;
+}
+
+/* The path of a mount point leads elsewhere when something else is mounted over it: into a cgroup that has the name, at worst. */
+static bool leads_to_mount(const char *mount)
+{
+	char above[PATH_MAX];
+
+	snprintf(above, sizeof(above), "%s/..", mount);
+	return is_cgroup2(mount) && !is_cgroup2(above);
+}
 
 void find_cgroup2(char *mount, size_t size)
 {
@@ -31,7 +50,7 @@ void find_cgroup2(char *mount, size_t size)
 	if (!file)
 		return;
 	while ((entry = getmntent(file))) {
-		if (strcmp(entry->mnt_type, "cgroup2") == 0) {
+		if (strcmp(entry->mnt_type, "cgroup2") == 0 && leads_to_mount(entry->mnt_dir)) {
 			snprintf(mount, size, "%s", entry->mnt_dir);
 			break;
 		}

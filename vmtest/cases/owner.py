@@ -8,7 +8,7 @@ import os
 
 import chaos
 import place
-from case import alone, check, check_equal, expect, main, part
+from case import alone, check, check_counters, check_equal, expect, main, part
 from scene import Scene
 
 HOST = "127.0.0.1"
@@ -116,6 +116,23 @@ def names_that_do_not_resolve():
         check(result.code == 2 and "yaml:4:" in result.err, f"{what}: {result}")
     check_equal(chaos.status().all["rules"], [], "rules that are loaded")
     check_hit(scene.neighbour, set(), "anybody")
+
+
+@alone
+def mount_point_that_is_hidden():
+    """The first mount of cgroup v2 lies under the second: its path leads into a cgroup that happens to have the name."""
+    hidden, folder = place.make_cgroup("case/point"), "/tmp/case-mounts"
+    os.makedirs(folder + "/case/point", exist_ok=True)
+    path = chaos.rules_file(rule("cgroup", cgroup="case/app"))
+    script = f"""umount -l "{place.CGROUP}" && mount -t cgroup2 none {folder}/{hidden} && mount -t cgroup2 none {folder} &&
+                 exec "{chaos.BINARY}" load {path}"""
+    place.run("unshare", "-m", "--propagation", "private", "sh", "-c", script)
+    os.unlink(path)
+    check_hit(inside, {"cgroup"}, "in the cgroup")
+    check_hit(moved, {"cgroup"}, "in the cgroup")
+    check_hit(scene.neighbour, set(), "anybody else")
+    check_counters()
+    place.remove_cgroup(hidden)
 
 
 main(setup, lambda: scene and scene.close(), rules, lambda: place.remove_cgroup("case/app/later"))
