@@ -367,6 +367,12 @@ static void add_notes(const struct load *load, size_t index, struct rule_plan *p
 		add_note(plan, "of UDP only what leaves is damaged");
 	if (rule->fault.faults & 1 << CHAOS_RATE && m->protocols & 1 << CHAOS_UDP && m->directions == CHAOS_BOTH)
 		add_note(plan, "of UDP only what leaves is slowed");
+	if (rule->fault.faults & 1 << CHAOS_TOKENS && m->side == CHAOS_SIDE_SERVER)
+		add_note(plan, "inside TLS, events that the server sends faster come in portions, at that rate");
+	if (rule->fault.faults & 1 << CHAOS_TOKENS && m->side == CHAOS_SIDE_CLIENT && !load->features.ifb_redirect)
+		add_note(plan,
+			 "events that the server sends faster come in portions, at that rate, on this kernel; 'side: "
+			 "server' lets each go when it is due");
 	if (rule->fault.faults & 1 << CHAOS_DELAY && m->side == CHAOS_SIDE_CLIENT && !delay_holds_answers(m) &&
 	    rule->per != CHAOS_PER_PACKET && fault_longest_delay(&rule->fault) >= PATIENCE_OF_SERVERS_NS)
 		add_note(plan,
