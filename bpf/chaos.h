@@ -564,8 +564,10 @@ struct chaos_http_table {
 	__u64 class[8][CHAOS_HTTP_WORDS];   /* by enum chaos_http_class */
 	__u64 indifferent[CHAOS_WORDS][CHAOS_HTTP_CONDITIONS]; /* rules that do not ask for this condition */
 	__u64 rules[CHAOS_WORDS];	    /* rules that are about requests of HTTP */
-	__u16 condition[CHAOS_HTTP_CONDITIONS]; /* the last bit of its pattern */
+	__u16 condition[CHAOS_HTTP_CONDITIONS]; /* the last bit of its pattern; 0: it has none, */
+	__u64 size[CHAOS_HTTP_CONDITIONS];	/* but asks for a Content-Length of so much; else CHAOS_HTTP_NO_SIZE */
 };
+#define CHAOS_HTTP_NO_SIZE (1ULL << 62)
 
 /* How an answer that is made up takes the place of the server's, byte for byte: see bpf/answer.bpf.c. */
 enum chaos_form_kind {
@@ -644,6 +646,7 @@ struct chaos_http_reader {
 	__u64 state[CHAOS_HTTP_WORDS];
 	__u64 found[CHAOS_HTTP_WORDS]; /* last bits of patterns that have been met in this request */
 	__u64 left;	   /* bytes of the body or chunk that are to come; in its head: Content-Length */
+	__u64 length;	   /* of the body; 0: none, or it is chunked and its length is not known */
 	__u32 begun;	   /* requests */
 	__u32 body_read;   /* bytes of the body that were looked at */
 	__u8 phase;	   /* enum http_phase */
@@ -969,8 +972,8 @@ _Static_assert(sizeof(struct chaos_return) == 80, "chaos_return");
 _Static_assert(sizeof(struct chaos_verdict) == 80, "chaos_verdict");
 _Static_assert(CHAOS_BREAK_AFTER < 16, "chaos_verdict.decided"); /* answers are decided elsewhere */
 _Static_assert(sizeof(struct chaos_sock) == 224, "chaos_sock");
-_Static_assert(sizeof(struct chaos_http_reader) == 296, "chaos_http_reader");
-_Static_assert(sizeof(struct chaos_http) == 576, "chaos_http");
+_Static_assert(sizeof(struct chaos_http_reader) == 304, "chaos_http_reader");
+_Static_assert(sizeof(struct chaos_http) == 584, "chaos_http");
 _Static_assert(sizeof(struct chaos_flow_key) == 32, "chaos_flow_key");
 _Static_assert(sizeof(struct chaos_name_key) == 260, "chaos_name_key");
 _Static_assert(sizeof(struct chaos_learned_key) == 20, "chaos_learned_key");

@@ -169,6 +169,7 @@ static always void http_begins(struct chaos_http_reader *r)
 	r->pipelined |= r->ready;
 	r->begun++;
 	r->left = 0;
+	r->length = 0;
 	r->has_length = 0;
 	r->body_read = 0;
 	r->at = 0;
@@ -208,6 +209,8 @@ static always void http_head_ends(struct chaos_http_reader *r, __u32 wants)
 		r->phase = HTTP_ANSWERED;
 		return;
 	}
+	if (!r->chunked)
+		r->length = r->left;
 	r->begin = CHAOS_HTTP_TEXT;
 	http_body_begins(r);
 	if (!wants)
@@ -424,10 +427,11 @@ static always __u32 http_conditions(const struct chaos_http_reader *r, const str
 
 	for (__u32 i = 0; i < CHAOS_HTTP_CONDITIONS; i++) {
 		const __u32 bit = t->condition[i], word = bit / 64 & (CHAOS_HTTP_WORDS - 1);
-		/* A text that was met in the body stays met. */
+		/* A text that was met in the body stays met. Bit 0 is none that is ever met. */
 		const __u64 met = r->found[word] | (r->state[word] & t->class[CHAOS_HTTP_TEXT][word]);
+		const __u64 large = ~(r->length - t->size[i]) >> 63; /* lengths are below HTTP_MAX_LENGTH * 10 */
 
-		set |= (__u32)(met >> bit % 64 & 1) << i;
+		set |= (__u32)((met >> bit % 64 & 1) | large) << i;
 	}
 	return set;
 }

@@ -174,6 +174,19 @@ Test(http, text_in_bodies)
 	unmake(&m);
 }
 
+Test(http, size_of_bodies)
+{
+	struct made m = MAKE("{ min-size: 10 }", "{ min-size: 5, path: /p }", "{ path: \"/*\" }");
+
+	expect_json(&m, "1234", 4);
+	expect_json(&m, "123456789", 6);
+	expect_json(&m, "1234567890", 7);
+	expect(&m, GET("/p"), 4);
+	expect(&m, POST("Transfer-Encoding: chunked\r\n", "A\r\n1234567890\r\n0\r\n\r\n"), 4);
+	expect(&m, POST("Transfer-Encoding: chunked\r\nContent-Length: 20\r\n", "0\r\n\r\n"), 4);
+	unmake(&m);
+}
+
 Test(http, chunked_bodies)
 {
 	struct made m = MAKE("{ body-contains: needle }", "{ model: m }", "{ path: \"/n*\" }");
@@ -265,8 +278,10 @@ Test(http, what_is_not_http)
 
 Test(http, mistakes_are_told_with_their_place)
 {
-	expect_wrong(HTTP("{}"), "t:4:28: 'http' names nothing of a request; write a path, method, model, header or "
-				 "body-contains");
+	expect_wrong(HTTP("{}"), "t:4:28: 'http' names nothing of a request; write a path, method, model, header, "
+				 "body-contains or min-size");
+	expect_wrong(HTTP("{ min-size: 0 }"), "t:4:40: min-size '0' fits every request; leave 'min-size' out");
+	expect_wrong(HTTP("{ min-size: large }"), "t:4:40: invalid min-size 'large', expected a size such as 200KB or 1MiB");
 	expect_wrong(HTTP("{ paht: /x }"), "t:4:30: unknown key 'paht', did you mean 'path'?");
 	expect_wrong(HTTP("{ path: x }"), "t:4:36: invalid path 'x', it begins with '/'");
 	expect_wrong(HTTP("{ path: \"*\" }"), "t:4:36: path '*' fits every request; leave 'path' out");
@@ -361,4 +376,7 @@ Test(http, in_plain_english)
 	expect_sentence(DOC("{ ports: 8080, http: { body-contains: abc } }", "{ reset: true }", ""),
 			"a: connections of HTTP requests (with 'abc' in their body) from any process to port 8080 "
 			"anywhere are reset; on all requests; ends after 1 min.");
+	expect_sentence(DOC("{ ports: 8080, http: { path: /v1, min-size: 200KiB } }", "{ delay: 20s }", ""),
+			"a: HTTP requests (/v1, with a body of 200 KiB or more) from any process to port 8080 anywhere take "
+			"20 s longer, once each; on all requests; ends after 1 min.");
 }

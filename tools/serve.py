@@ -95,6 +95,14 @@ class Stream:
         body, self.buffer = self.buffer[:n], self.buffer[n:]
         return body
 
+    def chunks(self):
+        body = b""
+        while size := int(self.until(b"\r\n"), 16):
+            body += self.exactly(size)
+            self.until(b"\r\n")
+        self.until(b"\r\n")
+        return body
+
 
 def parse_head(head):
     """Method, path, query and headers of a request."""
@@ -218,7 +226,8 @@ class Server:
         method, path, query, headers = parse_head(stream.until(b"\r\n\r\n"))
         if headers.get("expect", "").lower() == "100-continue":
             stream.sock.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
-        body = stream.exactly(int(headers.get("content-length", 0)))
+        chunked = headers.get("transfer-encoding", "").lower() == "chunked"
+        body = stream.chunks() if chunked else stream.exactly(int(headers.get("content-length", 0)))
         if path == "/stats":
             self.reply(stream.sock, json.dumps(self.counts.take()).encode(), kind="application/json")
             return

@@ -14,7 +14,7 @@ static const char rules_text[] =
 	"version: 1\ndefaults: { duration: 1m }\nrules:\n"
 	"- { name: a, fault: { drop: true }, match: { ports: 1, http: { path: \"/v1/*\", method: POST } } }\n"
 	"- { name: b, fault: { drop: true }, match: { ports: 1, http: { model: \"qwen-*\", header: { x-a: \"1*\" } } } }\n"
-	"- { name: c, fault: { drop: true }, match: { ports: 1, http: { body-contains: aab } } }\n";
+	"- { name: c, fault: { drop: true }, match: { ports: 1, http: { body-contains: aab, min-size: 5KB } } }\n";
 
 static struct tables *tables_of_rules(void)
 {

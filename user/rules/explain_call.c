@@ -3,8 +3,7 @@
 #include "user/base/names.h"
 #include "user/rules/explain_internal.h"
 
-/* "64 MiB"; exact. */
-static void say_size(struct sentence *s, uint64_t bytes)
+void say_size(struct sentence *s, uint64_t bytes)
 {
 	static const char *const units[] = { "bytes", "KiB", "MiB", "GiB", "TiB" };
 	size_t unit = 0;

@@ -52,7 +52,7 @@ void say_http(struct sentence *s, const struct http_match *http)
 
 	say(s, "HTTP requests");
 	if (!http->path.text && !http->method.text && !http->model.text && !http->headers_count &&
-	    !http->body_contains.text)
+	    !http->body_contains.text && !http->min_size)
 		return;
 	say(s, " (");
 	if (http->method.text || http->path.text) {
@@ -68,7 +68,14 @@ void say_http(struct sentence *s, const struct http_match *http)
 		say(s, "%s%s: %s", gap, http->headers[i].name, http->headers[i].value.text);
 		gap = ", ";
 	}
-	if (http->body_contains.text)
+	if (http->body_contains.text) {
 		say(s, "%swith '%s' in their body", gap, http->body_contains.text);
+		gap = ", ";
+	}
+	if (http->min_size) {
+		say(s, "%swith a body of ", gap);
+		say_size(s, http->min_size);
+		say(s, " or more");
+	}
 	say(s, ")");
 }

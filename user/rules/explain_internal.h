@@ -27,6 +27,9 @@ void say_whom(struct sentence *s, const struct match *match);
 /* user/rules/explain.c: "12 chunks" */
 void say_chunks(struct sentence *s, uint32_t chunks);
 
+/* user/rules/explain_call.c: "64 MiB"; exact */
+void say_size(struct sentence *s, uint64_t bytes);
+
 /* user/rules/explain_http.c: "HTTP requests (POST /v1/chat/completions, model qwen-*)" */
 void say_http(struct sentence *s, const struct http_match *http);
 

@@ -82,6 +82,7 @@ struct endpoint {
 /* Which requests of HTTP; patterns may hold `*`. */
 #define RULES_MAX_PATTERN 255 /* characters */
 #define RULES_MAX_METHOD 16
+#define RULES_MAX_BODY (1ULL << 40) /* bytes */
 struct http_header {
 	char *name;		   /* lower case */
 	struct mark mark;
@@ -93,6 +94,8 @@ struct http_match {
 	bool given;
 	struct text path, method, model;
 	struct text body_contains; /* as it is */
+	uint64_t min_size;	   /* bytes of the body; 0: any */
+	struct mark min_size_mark;
 	struct http_header *headers;
 	size_t headers_count;
 };

@@ -103,6 +103,18 @@ static int key_body_contains(struct parser *p, const struct node *node, void *ta
 	return err ? err : key_text(p, node, target);
 }
 
+static int key_min_size(struct parser *p, const struct node *node, void *target)
+{
+	struct http_match *http = target;
+	int err = value_size(p, node, "a size such as 200KB or 1MiB", RULES_MAX_BODY, "out of range", &http->min_size);
+
+	if (!err && !http->min_size)
+		err = fail(p, node->mark, "min-size '%s' fits every request; leave 'min-size' out",
+			   show(p, node->text));
+	http->min_size_mark = node->mark;
+	return err;
+}
+
 static bool is_header_name(const char *name)
 {
 	for (const char *c = name; *c; c++) {
@@ -168,6 +180,7 @@ int key_http(struct parser *p, const struct node *node, void *target)
 		{ "model", key_model, offsetof(struct http_match, model) },
 		{ "header", key_header, 0 },
 		{ "body-contains", key_body_contains, offsetof(struct http_match, body_contains) },
+		{ "min-size", key_min_size, 0 },
 		{ NULL, NULL, 0 },
 	};
 	struct http_match *http = target;
@@ -178,8 +191,8 @@ int key_http(struct parser *p, const struct node *node, void *target)
 	err = map_parse(p, node, "a map such as { path: /v1/chat/completions }", keys, http);
 	if (!err && !node->count)
 		err = fail(p, node->mark,
-			   "'http' names nothing of a request; write a path, method, model, header or "
-			   "body-contains");
+			   "'http' names nothing of a request; write a path, method, model, header, "
+			   "body-contains or min-size");
 	return err;
 }
 

@@ -17,7 +17,8 @@
 struct condition {
 	enum chaos_http_class class;
 	const char *name; /* of a header, or NULL */
-	const char *text;
+	const char *text; /* or NULL: */
+	uint64_t size;    /* so many bytes of a body, at least */
 };
 
 struct maker {
@@ -81,9 +82,9 @@ static size_t bits_of(const struct condition *c)
 {
 	size_t bits = 1 + (c->name ? strlen(c->name) + 1 : 0);
 
-	for (const char *text = c->text; *text; text++)
+	for (const char *text = c->text; text && *text; text++)
 		bits += c->class == CHAOS_HTTP_TEXT || *text != '*';
-	return bits;
+	return c->text ? bits : 0;
 }
 
 static void add_pattern(struct maker *m, const struct condition *c)
@@ -112,37 +113,56 @@ static void add_pattern(struct maker *m, const struct condition *c)
 	add_last(m, c->class);
 }
 
+static bool is_same_text(const char *a, const char *b)
+{
+	return !a == !b && (!a || strcmp(a, b) == 0);
+}
+
 static bool is_same(const struct condition *a, const struct condition *b)
 {
-	return a->class == b->class && strcmp(a->text, b->text) == 0 && !a->name == !b->name &&
-	       (!a->name || strcmp(a->name, b->name) == 0);
+	return a->class == b->class && a->size == b->size && is_same_text(a->text, b->text) &&
+	       is_same_text(a->name, b->name);
 }
 
 /* The rule asks for it: it is no longer indifferent. */
-static int ask(struct maker *m, size_t rule, const struct text *text, enum chaos_http_class class, const char *name)
+static int ask_for(struct maker *m, size_t rule, const struct condition *c, struct mark mark)
 {
-	const struct condition c = { .class = class, .name = name, .text = text->text };
 	size_t i = 0;
 
-	if (!text->text)
-		return 0;
-	while (i < m->count && !is_same(&m->conditions[i], &c))
+	while (i < m->count && !is_same(&m->conditions[i], c))
 		i++;
 	if (i == CHAOS_HTTP_CONDITIONS)
-		return rules_error_at(m->rules, text->mark, m->err, EXIT_USAGE,
+		return rules_error_at(m->rules, mark, m->err, EXIT_USAGE,
 				      "more than %d different conditions under 'http' in one file",
 				      CHAOS_HTTP_CONDITIONS);
 	if (i == m->count) {
-		if (m->used + bits_of(&c) > BITS)
-			return rules_error_at(m->rules, text->mark, m->err, EXIT_USAGE,
+		if (m->used + bits_of(c) > BITS)
+			return rules_error_at(m->rules, mark, m->err, EXIT_USAGE,
 					      "the conditions under 'http' of one file are too long, at most some %d "
 					      "characters together",
 					      BITS - CHAOS_HTTP_FIRST_FREE - CHAOS_HTTP_CONDITIONS);
-		add_pattern(m, &c);
-		m->conditions[m->count++] = c;
+		if (c->text)
+			add_pattern(m, c);
+		else
+			m->table->size[i] = c->size;
+		m->conditions[m->count++] = *c;
 	}
 	m->table->indifferent[rule / 64][i] &= ~(1ULL << rule % 64);
 	return 0;
+}
+
+static int ask(struct maker *m, size_t rule, const struct text *text, enum chaos_http_class class, const char *name)
+{
+	const struct condition c = { .class = class, .name = name, .text = text->text };
+
+	return text->text ? ask_for(m, rule, &c, text->mark) : 0;
+}
+
+static int ask_size(struct maker *m, size_t rule, const struct http_match *http)
+{
+	const struct condition c = { .class = CHAOS_HTTP_NONE, .size = http->min_size };
+
+	return http->min_size ? ask_for(m, rule, &c, http->min_size_mark) : 0;
 }
 
 static int add_rule(struct maker *m, size_t rule)
@@ -155,6 +175,7 @@ static int add_rule(struct maker *m, size_t rule)
 	err = err ?: ask(m, rule, &http->method, CHAOS_HTTP_METHOD, NULL);
 	err = err ?: ask(m, rule, &http->model, CHAOS_HTTP_MODEL, NULL);
 	err = err ?: ask(m, rule, &http->body_contains, CHAOS_HTTP_TEXT, NULL);
+	err = err ?: ask_size(m, rule, http);
 	for (size_t i = 0; i < http->headers_count && !err; i++)
 		err = ask(m, rule, &http->headers[i].value, CHAOS_HTTP_HEADER, http->headers[i].name);
 	return err;
@@ -192,6 +213,8 @@ int tables_make_http(struct tables *t, const struct rules *rules, struct error *
 	if (!m.table)
 		return error_set(err, -ENOMEM, EXIT_FAILED, "out of memory");
 	memset(m.table->indifferent, 0xff, sizeof(m.table->indifferent));
+	for (size_t i = 0; i < CHAOS_HTTP_CONDITIONS; i++)
+		m.table->size[i] = CHAOS_HTTP_NO_SIZE;
 	add_own(&m);
 	for (size_t i = 0; i < rules->count && !ret; i++) {
 		if (rules->rules[i].match.http.given)

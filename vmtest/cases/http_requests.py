@@ -11,6 +11,7 @@ from scene import PLACES, VICTIM, Scene
 HOSTS = [host for _, family, host, _ in PLACES if family != "mapped"]
 MIXED, SPLIT, GONE, OTHER, TLS, HALF = range(7900, 7906)
 DELAY = 150
+LARGE = 70000
 
 scene = None
 
@@ -32,6 +33,7 @@ def rules():
     return [rule("path", MIXED, {"path": "/bytes/1*", "method": "GET"}, slow),
             rule("model", MIXED, {"model": "qwen-*", "header": {"x-chaos": "1"}}, slow),
             rule("text", MIXED, {"body_contains": "needle"}, slow),
+            rule("large", MIXED, {"min_size": LARGE}, slow),
             chaos.rule("rest", {"cgroup": VICTIM, "ports": [MIXED]}, slow, per="request", max_hits=3),
             rule("split", SPLIT, {"path": "/bytes/7", "header": {"x-chaos": "yes"}}, slow),
             rule("silent", GONE, {"path": "/bytes/1"}, {"drop": True}),
@@ -69,6 +71,9 @@ KINDS = [
     (lambda: post(chat("gpt-4o"), "X-Chaos: 1"), None),
     (lambda: post("hay" * random.randrange(3000) + "needle"), "text"),
     (lambda: post("hay" * 20000 + "needle"), None),  # too far
+    (lambda: post("x" * LARGE), "large"),
+    (lambda: post("x" * (LARGE - 1)), None),
+    (lambda: post("x" * LARGE, chunked=True), None),  # of unknown length
 ]
 
 
