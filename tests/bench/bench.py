@@ -16,6 +16,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import ssl
 import statistics
 import subprocess
@@ -27,6 +28,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 CHAOSBPF = os.environ.get("CHAOSBPF", os.path.join(HERE, "../../build/chaosbpf"))
 SERVE = os.path.join(HERE, "../../tools/serve.py")
 PINS = "/sys/fs/bpf/chaosbench"
+SINGLE = {"median", "worst"}  # so many operations are timed, not so many ms
 PORT = 27000  # of rules that are meant to hit; the others name 20000 and up
 
 
@@ -53,8 +55,7 @@ class Bench:
         self.can = {fault["name"]: fault["here"] for fault in doctor["faults"]}
         self.cgroup = doctor["cgroup2_mount"]
         self.kernel = doctor["kernel"]
-        self.traffic = subprocess.Popen([os.path.join(tools, "traffic")], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        text=True)
+        self.traffic = self.start("traffic")
 
     def close(self):
         self.traffic.kill()
@@ -62,10 +63,13 @@ class Bench:
         self.remove_empty()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def ask(self, *words):
-        """What `traffic` answers to a command."""
-        self.tell(*words)
-        return float(self.traffic.stdout.readline())
+    def start(self, name):
+        return subprocess.Popen([os.path.join(self.tools, name)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def ask(self, *words, of=None):
+        """What `traffic`, or another program like it, answers to a command."""
+        print(*words, file=(of or self.traffic).stdin, flush=True)
+        return float((of or self.traffic).stdout.readline())
 
     def tell(self, *words):
         print(*words, file=self.traffic.stdin, flush=True)
@@ -130,7 +134,7 @@ class Bench:
                     check=False)
             shutil.rmtree(PINS)
 
-    def in_turns(self, states, measures, rounds):
+    def in_turns(self, states, measures, rounds, of=None):
         """{(state, measure): [value of each round]}; `states` maps names to context managers."""
         values = {(state, measure): [] for state in states for measure in measures}
         rounds = max(3, round(rounds * self.scale))
@@ -139,7 +143,7 @@ class Bench:
             for state, manager in states.items():
                 with manager():
                     for measure in measures:
-                        values[state, measure].append(self.ask(measure, 300))
+                        values[state, measure].append(self.ask(measure, 300 if measure not in SINGLE else 5000, of=of))
         return values
 
 
@@ -524,10 +528,113 @@ def measure_operations(bench):
         bench.row("a read() that is failed by strace", f"{best['strace']:.0f} ns")
 
 
+class Proxy:
+    """What a user would put in between instead: it passes everything on, and refuses what is asked of /refused itself."""
+
+    HAPROXY = """
+        defaults
+            mode http
+            timeout connect 60s
+            timeout client 60s
+            timeout server 60s
+        frontend front
+            bind 127.0.0.1:{port}
+            http-request return status 503 content-type application/json string '{body}' if {{ path /refused }}
+            default_backend back
+        backend back
+            http-reuse always
+            server model 127.0.0.1:{server}
+        """
+    NGINX = """
+        daemon off;
+        pid {folder}/nginx.pid;
+        error_log stderr crit;
+        events {{}}
+        http {{
+            access_log off;
+            upstream model {{ server 127.0.0.1:{server}; keepalive 4; keepalive_requests 1000000000; }}
+            server {{
+                listen 127.0.0.1:{port};
+                keepalive_requests 1000000000;
+                location / {{ proxy_pass http://model; proxy_http_version 1.1; proxy_set_header Connection ""; }}
+                location /refused {{ return 503 '{body}'; }}
+            }}
+        }}
+        """
+
+    def __init__(self, bench, name, server):
+        body = json.dumps({"error": {"message": "The server is overloaded.", "type": "server_error"}})
+        port = PORT + 10 + (name == "nginx")
+        path = bench.write(name + ".conf", (self.NGINX if name == "nginx" else self.HAPROXY).format(
+            port=port, server=server, folder=bench.folder, body=body))
+        command = [name, "-c", path] if name == "nginx" else [name, "-db", "-q", "-f", path]
+        self.port = port
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=sys.stderr)
+        for _ in range(100):
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+                return
+            time.sleep(0.05)
+        raise RuntimeError(f"{name} does not start")
+
+    def close(self):
+        self.process.terminate()
+        self.process.wait()
+
+
+def measure_http(bench):
+    """What requests of HTTP cost where rules about them are loaded, and by way of a proxy; and what another answer costs."""
+    traffic = bench.start("requests")
+    port = int(bench.ask("port", of=traffic))
+    proxies = {name: Proxy(bench, name, port) for name in ("haproxy", "nginx") if shutil.which(name)}
+    for name in {"haproxy", "nginx"} - set(proxies):
+        say(f"{name} is not installed: there is no row of it")
+
+    def rules(name, *matches, fault="hang: true"):
+        return bench.write(name, "version: 1\ndefaults: { duration: 30m }\nrules:\n" + "\n".join(
+            f"  - {{ name: r{i}, match: {{ hosts: 127.0.0.1, ports: {port}, http: {match} }}, fault: {{ {fault} }} }}"
+            for i, match in enumerate(matches)))
+
+    @contextlib.contextmanager
+    def through(proxy):
+        bench.ask("through", proxy.port, of=traffic)
+        try:
+            yield
+        finally:
+            bench.ask("direct", of=traffic)
+
+    paths = {"a rule for another path": rules("path.yaml", "{ path: /v1/embeddings }"),
+             "12 rules for other models and headers": rules(
+                 "models.yaml", *[f'{{ model: "m{i}-*", header: {{ x-tenant: {i} }} }}' for i in range(12)])}
+    answered = rules("answered.yaml", "{ path: /v1/chat/completions }", fault="status: 503")
+    states = {"nothing": contextlib.nullcontext, "answered": lambda: bench.loaded(answered)}
+    states |= {what: lambda path=path: bench.loaded(path) for what, path in paths.items()}
+    states |= {name: lambda proxy=proxy: through(proxy) for name, proxy in proxies.items()}
+    try:
+        values = bench.in_turns(states, ("http", "median", "worst"), 5, of=traffic)
+        refused = {}
+        for name, proxy in proxies.items():
+            with through(proxy):
+                refused[name] = min(bench.ask("refused", 300, of=traffic) for _ in range(5))
+    finally:
+        for proxy in proxies.values():
+            proxy.close()
+        traffic.kill()
+    for what in [*paths, *(f"{name} in between" for name in proxies)]:
+        bench.row(f"HTTP request and answer, {what}, x nothing",
+                  f"{ratio(values, what.removesuffix(' in between'), 'nothing', 'http'):.2f}")
+    if "haproxy" in proxies:
+        for measure, which in (("median", "p50"), ("worst", "p99")):
+            by = " and ".join(f"{added(values, state, measure) / added(values, 'haproxy', measure):.3f}" for state in paths)
+            bench.row(f"latency added at {which} by {' and '.join(paths)}, x haproxy's", by)
+    plain = min(values["nothing", "http"])
+    both = " ".join([f"{ratio(values, 'answered', 'nothing', 'http'):.2f}"] + [f"{ns / plain:.2f}" for ns in refused.values()])
+    bench.row(f"HTTP request answered 503 by {', '.join(['a rule', *refused])}, x answered by the server", both)
+
+
 PARTS = {"packets": measure_packets, "programs": measure_programs, "bystander": measure_bystander, "observe": measure_observe,
-         "names": measure_names, "times": measure_load_and_stop, "stop": measure_last_fault, "percent": measure_percent,
+         "names": measure_names, "http": measure_http, "times": measure_load_and_stop, "stop": measure_last_fault, "percent": measure_percent,
          "delay": measure_delay, "calls": measure_calls, "operations": measure_operations}
-NEEDS = {"delay": "delay", "calls": "gpu-oom", "operations": "errno"}  # parts that some kernel cannot do, by fault
+NEEDS = {"delay": "delay", "http": "status", "calls": "gpu-oom", "operations": "errno"}  # parts that some kernel cannot do, by fault
 
 
 def measure(options):

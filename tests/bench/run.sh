@@ -20,6 +20,7 @@ build_tools() {
 	multiarch=$(cc -print-multiarch 2>/dev/null || true)
 	mkdir -p "$results"
 	cc -std=gnu17 -O2 -Wall -Wextra -D_GNU_SOURCE "$here/traffic.c" -o "$build/traffic"
+	cc -std=gnu17 -O2 -Wall -Wextra -D_GNU_SOURCE "$here/requests.c" -o "$build/requests"
 	cc -std=gnu17 -O2 -Wall -Wextra -D_GNU_SOURCE "$here/calls.c" -o "$build/calls" -ldl
 	cc -std=gnu17 -O2 -Wall -Wextra -fPIC -shared -D_GNU_SOURCE "$here/callee.c" -o "$build/libcudart-bench.so.12"
 	cc -std=gnu17 -O2 -Wall -Wextra -fPIC -shared -DPRELOAD "$here/callee.c" -o "$build/libpreload.so"
@@ -29,7 +30,7 @@ build_tools() {
 
 # The object file has to be added by name: what is built for the virtual machine leaves objects out.
 in_guest() { # KERNEL
-	"$top/vmtest/run.sh" --kernel "$1" --timeout 1500 --add "$build/traffic" --add "$build/empty.bpf.o" \
+	"$top/vmtest/run.sh" --kernel "$1" --timeout 1500 --add "$build/traffic" --add "$build/requests" --add "$build/empty.bpf.o" \
 		--add "$build/calls" --add "$build/libcudart-bench.so.12" --add "$build/libpreload.so" --exec \
 		"exec python3 /chaos/tests/bench/bench.py --tools /chaos/add --scale $scale --where emulated"
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Traffic whose cost is measured: both ends of every loopback connection are in this one thread, so no scheduler stands
- * between them. A batch of operations takes about a millisecond; the lower tenth of the batches is what the machine does
- * when nobody disturbs it.
+ * between them.
  *
  *   traffic                 reads commands, one a line, and answers each with one line:
  *     known MS              one byte there and back on one old connection    nanoseconds a round trip
@@ -19,44 +18,17 @@
  * The connections of `known`, `rate` and `bulk` are opened once, at the start; the name server of `ask` and `learn`, on
  * 127.0.0.153, when it is first needed. Names are below bench.test.
  */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
-#define BATCHES_MAX 4096
+#include "measure.h"
 
 static int listener;
 static int near_end, far_end;
 static struct sockaddr_in server;
 static char buffer[1 << 16];
-
-static void die(const char *what)
-{
-	perror(what);
-	exit(1);
-}
-
-static long long now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000LL + t.tv_nsec;
-}
-
-static struct sockaddr_in loopback(int port)
-{
-	struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons(port) };
-
-	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	return address;
-}
 
 static void open_connection(void)
 {
@@ -231,33 +203,6 @@ static int learn(int count)
 	for (int i = 0; i < count; i += 16)
 		ask(i, 16);
 	return count;
-}
-
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-/* The lower tenth of the batches, in ns an operation. */
-static double cost(void (*operation)(void), int ms)
-{
-	static double batch[BATCHES_MAX];
-	long long end = now_ns() + ms * 1000000LL, start = now_ns();
-	int size, count = 0;
-
-	for (int i = 0; i < 20; i++)
-		operation();
-	size = (int)(1000000LL * 20 / (now_ns() - start + 1)) + 1;
-	while (count < BATCHES_MAX && (count < 5 || now_ns() < end)) {
-		start = now_ns();
-		for (int i = 0; i < size; i++)
-			operation();
-		batch[count++] = (double)(now_ns() - start) / size;
-	}
-	qsort(batch, count, sizeof(batch[0]), compare);
-	return batch[count / 10];
 }
 
 static int count_refused(int port, int n)

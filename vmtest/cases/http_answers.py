@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # timeout: 400
 """Answers of HTTP that take the place of the server's: what the client's own parser makes of them, and no others'."""
+import concurrent.futures
 import json
 import random
 import subprocess
@@ -149,19 +150,26 @@ def never_answered():
 
 
 @part
-def a_share_of_a_thousand():
-    """Exactly those that the dice have drawn, on one kept-alive connection; the answers between them are the server's."""
-    number, hits, others = scene.victim.open(HOSTS[0], SHARE)["id"], 0, 0
-    for i in range(1000):
-        length = 400 if i % 3 else 399
-        met = ask(scene.victim, number, f"/bytes/{length}")
-        status = met.get("status")
-        if not check(met["error"] is None and (status == 200 or (status == 500 and length == 400)), f"request {i}: {met}"):
-            return
-        hits += status == 500
-        others += status == 200 and length == 400
-    check(130 < hits < 270, f"{hits} of 666 at 30 %")
-    expect("share", hits, {"percent": others})
+def those_of_ten_thousand_that_were_drawn():
+    """Eight clients with a kept-alive connection each, at once: those requests are answered otherwise of which events tell, and
+    they are answers to what the rule names; all others are the server's, byte for byte as long."""
+    clients = [scene.client(cgroup=VICTIM) for _ in range(8)]
+    paths = [[f"/bytes/{random.choice([399, 400, 400, 401])}" for _ in range(1250)] for _ in clients]
+    with concurrent.futures.ThreadPoolExecutor(len(clients)) as pool:
+        met = list(pool.map(lambda client, asked: client.exchange_many(HOSTS[0], SHARE, asked), clients, paths))
+    changed = set()
+    for asked, (port, answers) in zip(paths, met):
+        for i, (path, answer) in enumerate(zip(asked, answers), 1):
+            if path == "/bytes/400" and answer[0] == 500:
+                changed.add((port, i))
+            elif not check_equal(tuple(answer), (200, int(path[7:])), f"request {i} for {path}"):
+                return
+        check_equal(len(answers), len(asked), "answers")
+    named = sum(asked.count("/bytes/400") for asked in paths)
+    check(abs(len(changed) - 0.3 * named) < 5 * (named * 0.21) ** 0.5, f"{len(changed)} of {named} at 30 %")
+    told = [(event["local_port"], event["request"]) for event in chaos.events() if event["rule"] == "share"]
+    check_equal(sorted(told), sorted(changed), "what events tell of")
+    expect("share", len(changed), {"percent": named - len(changed)})
 
 
 def curl(cgroup, *words):

@@ -342,6 +342,24 @@ class Client:
         except OSError as error:
             return {"error": outcome(error), "ms": ms_since(start)}
 
+    def exchange_many(self, host, port, paths):
+        """One request after the other on one connection: its own port, and what each met: a status and a length, or an error."""
+        sock = self.new_socket(host)
+        sock.settimeout(60)
+        sock.connect((host, port))
+        met = []
+        try:
+            for path in paths:
+                sock.sendall(f"GET {path} HTTP/1.1\r\nHost: a\r\nUser-Agent: {self.name}\r\n\r\n".encode())
+                answer = http.client.HTTPResponse(sock)
+                answer.begin()
+                met.append((answer.status, len(answer.read())))
+        except (OSError, http.client.HTTPException) as problem:
+            met.append(outcome(problem) if isinstance(problem, OSError) else type(problem).__name__)
+        ours = sock.getsockname()[1]
+        sock.close()
+        return ours, met
+
     def listen_to(self, number, path, end="[DONE]", mark="data: ", timeout=60):
         """Asks for a stream: when each mark came, in ms after the request was sent, until `end` is read: {"error", "times"}."""
         sock = self.open_sockets[number]
