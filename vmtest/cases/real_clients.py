@@ -65,7 +65,7 @@ SILENT = {"openai": met("APIConnectionTimeoutError", None, 3), "anthropic": met(
 
 # Chroma's client is saved by the ten seconds that Node's fetch gives a connection to come up, and no word longer.
 DARK = {**SILENT, "chroma": met("ChromaConnectionError", None), "psycopg": met("ConnectionTimeout", None),
-        "redis": met("TimeoutError", None), "httpx": met("ConnectTimeout", None), "requests": met("ConnectTimeout", None)}
+        "redis": met("TimeoutError", None, 4), "httpx": met("ConnectTimeout", None), "requests": met("ConnectTimeout", None)}
 
 CUT = {"cut-reset": {"openai_stream": met("TypeError", "ECONNRESET"), "anthropic_stream": met("TypeError", "ECONNRESET"),
                      "httpx_stream": met("ReadError", "ECONNRESET"),
