@@ -12,6 +12,7 @@
  * A rule has several forms, best first; the first segment of the answer, with its head, decides which of them fits. Until it
  * has come, whatever overtakes it is lost, and sent again in its turn.
  */
+#include "bpf/http2.bpf.h"
 #include "bpf/stream.bpf.h"
 #include "bpf/turn.bpf.h"
 
@@ -301,6 +302,8 @@ int chaos_answer(struct __sk_buff *skb)
 	h = s && s->answer ? bpf_sk_storage_get(&chaos_http, full, NULL, 0) : NULL;
 	if (s && h)
 		todo = look_at(skb, network, &p, s, h, w);
+	else if (knobs.grpc && s && look_at_frames(skb, network, &p, full, s, w))
+		todo = LOSE;
 	bpf_sk_release(sk);
 	if (todo == LOSE || (todo == CHANGE && !chaos_change(skb)))
 		return bpf_redirect(NOWHERE, 0);

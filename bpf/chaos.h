@@ -45,6 +45,7 @@ enum chaos_fault {
 	CHAOS_ERROR_EVENT,
 	CHAOS_DROP_DONE,
 	CHAOS_GARBLE,
+	CHAOS_GRPC,
 	CHAOS_NETWORK_FAULT_COUNT, /* from here on there is a caller and no connection */
 	CHAOS_GPU_OOM = CHAOS_NETWORK_FAULT_COUNT,
 	CHAOS_CALL,
@@ -229,7 +230,7 @@ struct chaos_rule {
 	__u32 failures;	      /* gpu-oom: calls that fail in a row, once one has been chosen; at least 1 */
 	__u16 form;	      /* CHAOS_ANSWERS: first of its forms in chaos_forms, best first, */
 	__u8 forms;	      /* so many */
-	__u8 pad2;
+	__u8 grpc;	      /* error code of HTTP/2 with which streams are reset */
 	__u32 stream_chunks;  /* CHAOS_STREAMS: after so many events of a stream; CHAOS_GARBLE: each so manieth */
 	__u32 pad3;
 };
@@ -767,6 +768,37 @@ struct chaos_sock {
 	__u8 pad;
 };
 
+/*
+ * Where the reader of HTTP/2 stands in what a server sends, see bpf/http2.h; and where a stream was reset, so that it is once
+ * more when that is sent again.
+ */
+#define CHAOS_HTTP2_BEGUN 16
+#define CHAOS_HTTP2_EDITS 32 /* the last ones */
+#define CHAOS_HTTP2_TEXT 22 /* bytes that are changed each time */
+struct chaos_http2_edit {
+	__u32 at;     /* number of the frame's first byte */
+	__u32 stream;
+	__u32 length; /* of its payload; 0: this entry is empty */
+	__u32 code;   /* the error */
+};
+enum chaos_http2_state {
+	CHAOS_HTTP2_UNKNOWN, /* joined where a segment begins and ends with frames */
+	CHAOS_HTTP2_FOLLOWED,
+	CHAOS_HTTP2_FOREIGN, /* it is something else */
+};
+struct chaos_http2_reader {
+	__u32 next;   /* number of the byte that it waits for */
+	__u32 left;   /* bytes of the frame that are to come */
+	__u32 begins; /* answers that have begun, */
+	__u32 edits;  /* and streams that were reset, so far */
+	__u32 begun[CHAOS_HTTP2_BEGUN]; /* streams whose answer has begun and has no message yet; 0: none */
+	struct chaos_http2_edit edit[CHAOS_HTTP2_EDITS];
+	__u8 head[9]; /* of a frame, of which `have` bytes came in the segment before */
+	__u8 have;
+	__u8 state;   /* enum chaos_http2_state */
+	__u8 pad;
+};
+
 /* Does a request begin here? Where requests are read (bpf/http.bpf.c), that is when all is known that rules ask for. */
 enum chaos_begins {
 	CHAOS_BEGINS_UNREAD, /* they are not: the first payload after an answer begins one */
@@ -954,6 +986,7 @@ struct chaos_knobs {
 	__u32 http_wants;		    /* set of enum http_wants: what of a body is asked for */
 	__u32 answers;			    /* 1: some rule gives another answer than the server, */
 	__u32 streams;			    /* 1: or changes the events in one */
+	__u32 grpc;			    /* 1: some rule resets streams of HTTP/2 */
 	__u32 never;			    /* 0: what depends on it is in the program and never run, see own_stack() */
 	__u32 registers;		    /* 1: a program on a function may write registers; 0: the assist does it */
 	__u32 assist;			    /* 1: there is a rule that the assist serves */
@@ -974,6 +1007,7 @@ _Static_assert(CHAOS_BREAK_AFTER < 16, "chaos_verdict.decided"); /* answers are 
 _Static_assert(sizeof(struct chaos_sock) == 224, "chaos_sock");
 _Static_assert(sizeof(struct chaos_http_reader) == 304, "chaos_http_reader");
 _Static_assert(sizeof(struct chaos_http) == 584, "chaos_http");
+_Static_assert(sizeof(struct chaos_http2_reader) == 604, "chaos_http2_reader");
 _Static_assert(sizeof(struct chaos_flow_key) == 32, "chaos_flow_key");
 _Static_assert(sizeof(struct chaos_name_key) == 260, "chaos_name_key");
 _Static_assert(sizeof(struct chaos_learned_key) == 20, "chaos_learned_key");

@@ -19,14 +19,6 @@
 
 #define STREAM_PIECES 92 /* and so many times so many of PIECE bytes: the largest segment there is */
 
-/* Why reading stops before the segment is over. */
-enum stop {
-	STOP_NOT,
-	STOP_ASK,   /* may the byte w->change_at be changed? */
-	STOP_HERE,  /* the stream ends before the next byte */
-	STOP_OTHER, /* it would, and is no stream of events */
-};
-
 /* ---- one byte in the place of another ------------------------------------------------------------------------------- */
 
 /* Writes the byte with number `at` of the segment whose first new byte is w->begun, at w->place. */

@@ -12,6 +12,14 @@
 #define WRITES    34 /* and so many times so many: the largest segment there is */
 #define TEXT_MASK (CHAOS_FORM_TEXT - 1)
 
+/* Why reading stops before the segment is over. */
+enum stop {
+	STOP_NOT,
+	STOP_ASK,   /* may the byte w->change_at be changed? */
+	STOP_HERE,  /* the stream ends before the next byte */
+	STOP_OTHER, /* it would, and is no stream of events */
+};
+
 /* What lies on a CPU while a packet is looked at: nothing of tc's interrupts it. */
 struct work {
 	struct chaos_http_reader reader;
@@ -30,6 +38,15 @@ struct work {
 	__u32 begun;     /* number of the first byte that is new */
 	__u32 stop;      /* enum stop */
 	__u32 change_at; /* number of a byte that is to be another */
+
+	/* For http2.bpf.h. */
+	struct chaos_http2_reader http2;
+	struct chaos_http2_edit edit; /* a stream whose first message begins */
+	struct chaos_verdict verdict; /* of the connection, and whose it is */
+	struct chaos_owner owner;
+	struct flow flow;
+	__u32 segment; /* where the payload is */
+	__u32 whole;   /* the head of the frame began in this segment */
 
 	/* For chaos_change(). */
 	struct chaos_answer answer;

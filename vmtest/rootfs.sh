@@ -71,10 +71,10 @@ for name in $optional; do
 	if path=$(program "$name"); then paths+=("$path"); fi
 done
 pylib=$(/usr/bin/python3 -c 'import sysconfig; print(sysconfig.get_path("stdlib"))')
-pyredis=(/usr/lib/python3/dist-packages/{redis,async_timeout,packaging,deprecated,wrapt}{,.py})
+pymodules=(/usr/lib/python3/dist-packages/{redis,async_timeout,packaging,deprecated,wrapt,grpc,six}{,.py})
 
 key=$({
-	stat -L -c '%n %s %Y' "${paths[@]}" "$pylib" "${pyredis[@]}" 2>/dev/null || true
+	stat -L -c '%n %s %Y' "${paths[@]}" "$pylib" "${pymodules[@]}" 2>/dev/null || true
 	cat "$here/rootfs.sh"
 } | sha256sum | cut -c1-16)
 out=$cache/rootfs/$key.ext4
@@ -118,10 +118,10 @@ for name in "${python_without[@]}"; do
 done
 mkdir -p "$root$pylib"
 tar -C "$pylib" -c "${without[@]}" --exclude='*.opt-[12].pyc' . | tar -C "$root$pylib" -x
-for path in "${pyredis[@]}"; do
+for path in "${pymodules[@]}"; do
 	[ ! -e "$path" ] || cp -r --parents "$path" "$root"
 done
-copy_libraries "$root" "${paths[@]}" "$root$pylib"/lib-dynload/*.so
+copy_libraries "$root" "${paths[@]}" "$root$pylib"/lib-dynload/*.so /usr/lib/python3/dist-packages/grpc/_cython/*.so
 
 cp /etc/protocols /etc/services "$root/etc/" 2>/dev/null || true
 install -D /etc/ssl/openssl.cnf "$root/usr/lib/ssl/openssl.cnf"

@@ -37,6 +37,7 @@ static const char *const rules[] = {
 	RULE(NAMES ", http: { path: /v1/* }", "error-event: { type: overloaded, chunks: 3 }"),
 	RULE(NAMES ", ports: 80", "drop-done: true"),
 	RULE(NAMES ", ports: 80", "garble: { every: 5 }, delay: 1s"),
+	RULE(NAMES ", ports: 80", "grpc: unavailable"),
 };
 
 /* Rules `first` to `last`: one load. */

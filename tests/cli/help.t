@@ -118,6 +118,7 @@ Each command has its own, in two spellings:
     status=429 retry-after=20s as=openai    requests of HTTP in clear are answered so;
                       also body=empty, garbage, truncated, html; hang: never answered
     error-event=overloaded drop-done garble.every=5    events of streams, in clear
+    grpc=unavailable  calls of gRPC in clear end so; also resource-exhausted, cancelled, ...
     errno.operation=open errno.error=EMFILE    operations of the process fail
     gpu-oom           GPU allocations fail with out of memory
     call.library=libz.so.1 call.function=crc32 call.returns=-1

@@ -177,7 +177,7 @@ Slips of the finger:
   [2]
   $ chaosbpf inject explode --port 80 --for 1m
   chaosbpf: unknown fault 'explode'
-  chaosbpf: hint: faults are drop, delay, jitter, distribution, refuse, reset, accept-silence, tls-stall, duplicate, corrupt, reorder, half-open, rate, tokens, dns, break-after, status, body, hang, error-event, drop-done, garble, gpu-oom, call and errno, as in delay=5s
+  chaosbpf: hint: faults are drop, delay, jitter, distribution, refuse, reset, accept-silence, tls-stall, duplicate, corrupt, reorder, half-open, rate, tokens, dns, break-after, status, body, hang, error-event, drop-done, garble, grpc, gpu-oom, call and errno, as in delay=5s
   [2]
   $ chaosbpf inject delay --port 80 --for 1m
   chaosbpf: delay needs a value, as in delay=5s

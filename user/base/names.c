@@ -15,12 +15,15 @@
 
 TABLE(fault_names, CHAOS_FAULT_COUNT, "drop", "delay", "refuse", "reset", "accept-silence", "tls-stall", "duplicate",
       "corrupt", "reorder", "half-open", "rate", "tokens", "dns", "break-after", "status", "body", "hang",
-      "error-event", "drop-done", "garble", "gpu-oom", "call", "errno");
+      "error-event", "drop-done", "garble", "grpc", "gpu-oom", "call", "errno");
 TABLE(dns_names, CHAOS_DNS_COUNT, "nxdomain", "servfail", "timeout", "empty");
 TABLE(per_names, CHAOS_PER_COUNT, "connection", "packet", "request", "call");
 TABLE(break_how_names, CHAOS_BREAK_HOW_COUNT, "reset", "close", "stall", "clean");
 TABLE(distribution_names, CHAOS_DISTRIBUTION_COUNT, "uniform", "normal", "pareto");
 TABLE(loss_names, CHAOS_LOSS_COUNT, "chance", "every", "burst");
+TABLE(grpc_names, GRPC_STATUSES, "unavailable", "resource-exhausted", "cancelled", "internal", "permission-denied");
+const unsigned char grpc_codes[GRPC_STATUSES] = { 7, 11, 8, 2, 12 }; /* RFC 9113, section 7 */
+
 TABLE(form_names, CHAOS_FORM_KIND_COUNT, "keep", "close", "digits", "none");
 TABLE(side_names, CHAOS_SIDE_COUNT, "unknown", "client", "server");
 TABLE(skip_names, CHAOS_SKIP_COUNT, "percent", "max-hits", "max-rate", "observe", "ssh", "device", "encrypted",
@@ -32,6 +35,15 @@ TABLE(protocol_names, CHAOS_PROTOCOL_COUNT, "tcp", "udp");
 /* One errno for each word on every kernel: 5.10 can only give those that a rewritten destination leads to. */
 const int refuse_errnos[] = { ECONNREFUSED, ETIMEDOUT, ENETUNREACH, EPERM };
 TABLE(refuse_names, sizeof(refuse_errnos) / sizeof(refuse_errnos[0]), "refused", "timeout", "unreachable", "denied");
+
+const char *grpc_name(unsigned int code)
+{
+	for (unsigned int i = 0; i < GRPC_STATUSES; i++) {
+		if (grpc_codes[i] == code)
+			return grpc_names[i];
+	}
+	return "unknown";
+}
 
 const char *fault_word(unsigned int fault)
 {

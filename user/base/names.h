@@ -6,20 +6,27 @@
 #ifndef USER_NAMES_H
 #define USER_NAMES_H
 
-extern const char *const fault_names[];        /* enum chaos_fault: drop, delay, refuse, reset, accept-silence, ... */
-const char *fault_word(unsigned int fault);    /* of a bit of a rule's faults: as above, CHAOS_BREAK_CLEAN is break-after as well */
+extern const char *const fault_names[]; /* enum chaos_fault: drop, delay, refuse, reset, accept-silence, ... */
+const char *
+fault_word(unsigned int fault); /* of a bit of a rule's faults: as above, CHAOS_BREAK_CLEAN is break-after as well */
 extern const char *const dns_names[];          /* nxdomain, servfail, timeout, empty */
 extern const char *const per_names[];          /* connection, packet, request, call */
 extern const char *const operation_names[];    /* enum chaos_operation: open, create, read, ... */
 extern const char *const break_how_names[];    /* reset, close, stall, clean */
 extern const char *const distribution_names[]; /* uniform, normal, pareto */
 extern const char *const loss_names[];         /* enum chaos_loss: chance, every, burst */
-extern const char *const form_names[];         /* enum chaos_form_kind */
-extern const char *const side_names[];         /* unknown, client, server */
-extern const char *const skip_names[];         /* percent, max-hits, max-rate, observe, ssh, device, ... */
-extern const char *const protocol_names[];     /* tcp, udp */
-extern const char *const refuse_names[];       /* refused, timeout, unreachable, denied */
-extern const int refuse_errnos[];              /* in that order */
+extern const char *const grpc_names[];         /* what a client of gRPC is told, by place in */
+#define GRPC_STATUSES 5
+extern const unsigned char grpc_codes[GRPC_STATUSES]; /* the errors of HTTP/2 that say so */
+extern const char *const form_names[];                /* enum chaos_form_kind */
+extern const char *const side_names[];                /* unknown, client, server */
+extern const char *const skip_names[];                /* percent, max-hits, max-rate, observe, ssh, device, ... */
+extern const char *const protocol_names[];            /* tcp, udp */
+extern const char *const refuse_names[];              /* refused, timeout, unreachable, denied */
+extern const int refuse_errnos[];                     /* in that order */
+
+/* "unavailable" for an error of HTTP/2; "unknown" when no status of gRPC goes by it here. */
+const char *grpc_name(unsigned int code);
 
 /* Index of `word` in a table, or -1. */
 int name_index(const char *const *names, const char *word);

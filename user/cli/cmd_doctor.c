@@ -75,6 +75,10 @@ static const char *mechanism(const struct features *features, enum chaos_fault f
 	case CHAOS_GARBLE:
 		return features->has[FEATURE_TCX] ? "a tc program (tcx) changes the answer where it arrives"
 						  : "a tc program (clsact) changes the answer where it arrives";
+	case CHAOS_GRPC:
+		return features->has[FEATURE_TCX]
+			       ? "a tc program (tcx) puts a reset of the stream before its first message"
+			       : "a tc program (clsact) puts a reset of the stream before its first message";
 	case CHAOS_DELAY:
 		return features->has[FEATURE_FQ] ? "the first packet of a request is stamped, fq holds it" : NULL;
 	case CHAOS_REFUSE:

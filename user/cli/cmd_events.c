@@ -142,6 +142,8 @@ static void print_json(const struct chaos_event *event, const char *rule)
 		json_text(&json, "answer", dns_names[event->error]);
 	if (event->fault == CHAOS_BREAK_AFTER && event->error == CHAOS_BREAK_AS_IF_OVER)
 		json_text(&json, "how", break_how_names[CHAOS_BREAK_AS_IF_OVER]);
+	if (event->fault == CHAOS_GRPC)
+		json_text(&json, "grpc", grpc_name((unsigned int)event->error));
 	if (is_answer(event)) {
 		if (event->error)
 			json_count(&json, "status", event->error);
@@ -199,6 +201,9 @@ static void what_text(char *out, size_t size, const struct chaos_event *event)
 		break;
 	case CHAOS_GARBLE:
 		snprintf(out, size, "stream garbled from here on");
+		break;
+	case CHAOS_GRPC:
+		snprintf(out, size, "call ended: %s", grpc_name((unsigned int)event->error));
 		break;
 	case CHAOS_HANG:
 		snprintf(out, size, "never answered");

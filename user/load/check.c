@@ -222,6 +222,9 @@ static void describe(const struct load *load, size_t index, struct rule_plan *pl
 	if (faults & CHAOS_ANSWERS)
 		append(m, size, "%s%s: a %s program changes the answer where it arrives", m[0] ? "; " : "",
 		       fault_word(__builtin_ctz(faults & CHAOS_ANSWERS)), tcx ? "TCX" : "clsact");
+	if (faults & 1 << CHAOS_GRPC)
+		append(m, size, "%sgrpc: a %s program resets streams where answers arrive", m[0] ? "; " : "",
+		       tcx ? "TCX" : "clsact");
 	if (faults & 1 << CHAOS_HALF_OPEN)
 		append(m, size, "%shalf-open: arriving packets at the socket, leaving ones by a %s program",
 		       m[0] ? "; " : "", tcx ? "TCX" : "clsact");
@@ -382,6 +385,10 @@ static void add_notes(const struct load *load, size_t index, struct rule_plan *p
 	if (m->http.given)
 		add_note(plan, "requests are read in clear text: connections that speak TLS or HTTP/2, or send a "
 			       "request before the last one has its answer, are left alone and counted");
+	if (rule->fault.faults & 1 << CHAOS_GRPC)
+		add_note(plan,
+			 "HTTP/2 is read in clear text, TLS is left alone and counted; so is an answer whose first "
+			 "message is shorter than 13 bytes, which has no room for the reset");
 	if (rule->fault.faults & CHAOS_STREAMS)
 		add_note(plan,
 			 "streams are server-sent events or lines of JSON, not compressed; what ends earlier, and "

@@ -463,12 +463,13 @@ static void say_break(struct sentence *s, const struct rule *rule)
 /* "connections from ... lose 5 % of their packets and take 2 s longer for each request" */
 static void say_connections(struct sentence *s, const struct rule *rule)
 {
-	static const enum chaos_fault order[] = {
-		CHAOS_DROP,      CHAOS_DELAY,       CHAOS_REFUSE,      CHAOS_RESET,     CHAOS_ACCEPT_SILENCE,
-		CHAOS_TLS_STALL, CHAOS_CORRUPT,     CHAOS_DUPLICATE,   CHAOS_REORDER,   CHAOS_HALF_OPEN,
-		CHAOS_RATE,      CHAOS_TOKENS,      CHAOS_BREAK_AFTER, CHAOS_STATUS,    CHAOS_BODY,
-		CHAOS_HANG,      CHAOS_BREAK_CLEAN, CHAOS_ERROR_EVENT, CHAOS_DROP_DONE, CHAOS_GARBLE
-	};
+	static const enum chaos_fault order[] = { CHAOS_DROP,        CHAOS_DELAY,          CHAOS_REFUSE,
+						  CHAOS_RESET,       CHAOS_ACCEPT_SILENCE, CHAOS_TLS_STALL,
+						  CHAOS_CORRUPT,     CHAOS_DUPLICATE,      CHAOS_REORDER,
+						  CHAOS_HALF_OPEN,   CHAOS_RATE,           CHAOS_TOKENS,
+						  CHAOS_BREAK_AFTER, CHAOS_STATUS,         CHAOS_BODY,
+						  CHAOS_HANG,        CHAOS_BREAK_CLEAN,    CHAOS_ERROR_EVENT,
+						  CHAOS_DROP_DONE,   CHAOS_GARBLE,         CHAOS_GRPC };
 	const size_t orders = sizeof(order) / sizeof(order[0]);
 	size_t count = (size_t)__builtin_popcount(rule->fault.faults), said = 0;
 
@@ -499,6 +500,8 @@ static void say_connections(struct sentence *s, const struct rule *rule)
 			say(s, "never finish their TLS handshake");
 		} else if (1 << order[i] & CHAOS_ANSWERS) {
 			say_answer(s, &rule->fault);
+		} else if (order[i] == CHAOS_GRPC) {
+			say(s, "have calls of gRPC end in %s", grpc_name(rule->fault.grpc));
 		} else if (order[i] == CHAOS_BREAK_AFTER) {
 			say_break(s, rule);
 		} else if (order[i] == CHAOS_HALF_OPEN) {

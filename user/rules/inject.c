@@ -71,6 +71,7 @@ static const struct {
 	{ "error-event", NULL, "error-event=overloaded" },
 	{ "drop-done", "true", "drop-done" },
 	{ "garble", "true", "garble.every=5" },
+	{ "grpc", NULL, "grpc=unavailable" },
 	{ "gpu-oom", "true", "gpu-oom" },
 	{ "call", NULL, "call.library=libz.so.1 call.function=crc32 call.returns=0" },
 	{ "errno", NULL, "errno.operation=open errno.error=EIO" },
@@ -468,7 +469,7 @@ static int unknown_fault(const char *word, struct error *err)
 		error_hint(err, "faults are drop, delay, jitter, distribution, refuse, reset, accept-silence, "
 				"tls-stall, duplicate, "
 				"corrupt, reorder, half-open, rate, tokens, dns, break-after, status, body, hang, "
-				"error-event, drop-done, garble, gpu-oom, call and errno, as in "
+				"error-event, drop-done, garble, grpc, gpu-oom, call and errno, as in "
 				"delay=5s");
 	return -EINVAL;
 }

@@ -185,6 +185,7 @@ struct fault {
 	uint64_t break_bytes, break_ns; /* break-after: one of these two, */
 	uint32_t break_chunks;		/* or this one */
 	enum chaos_break_how break_how;
+	uint8_t grpc;		   /* error code of HTTP/2, see grpc_codes */
 	uint32_t stream_chunks;	   /* CHAOS_STREAMS: after so many events of a stream; garble: every so manieth */
 	enum stream_error stream_error;
 	uint32_t status;	   /* of HTTP; 0: the server's, if there is a body, 200 */

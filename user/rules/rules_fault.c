@@ -456,6 +456,7 @@ const struct key fault_keys[] = {
 	{ "error-event", key_error_event, 0 },
 	{ "drop-done", key_drop_done, 0 },
 	{ "garble", key_garble, 0 },
+	{ "grpc", key_grpc, 0 },
 	{ "gpu-oom", key_gpu_oom, 0 },
 	{ "call", key_call, 0 },
 	{ "errno", key_errno, 0 },
@@ -511,6 +512,7 @@ static int check_alone(struct parser *p, const struct node *node, const struct f
 		{ CHAOS_REFUSE, "a connection that is refused has no packets" },
 		{ CHAOS_ACCEPT_SILENCE, "nothing is said on a silent connection" },
 		{ CHAOS_TLS_STALL, "nothing is said before the handshake" },
+		{ CHAOS_GRPC, "it is decided for each answer, they before" },
 		{ CHAOS_DNS, "it is about questions for names, they about connections" },
 	};
 
@@ -728,6 +730,8 @@ int fault_check(struct parser *p, const struct node *node, struct rule *rule)
 
 	if (!err)
 		err = http_check(p, node, rule);
+	if (!err && HAS(fault, CHAOS_GRPC))
+		err = grpc_check(p, node, rule);
 	if (!err && HAS(fault, CHAOS_REFUSE))
 		err = check_refuse(p, node, rule);
 	if (!err && HAS(fault, CHAOS_DELAY))

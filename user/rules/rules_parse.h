@@ -161,6 +161,10 @@ int key_chunks(struct parser *p, const struct node *node, void *uint32); /* even
 int key_error_event(struct parser *p, const struct node *node, void *fault);
 int key_drop_done(struct parser *p, const struct node *node, void *fault);
 int key_garble(struct parser *p, const struct node *node, void *fault);
+
+/* user/rules/rules_grpc.c */
+int key_grpc(struct parser *p, const struct node *node, void *fault);
+int grpc_check(struct parser *p, const struct node *node, struct rule *rule);
 int stream_break(struct parser *p, const struct node *node, struct fault *fault); /* of break-after's map */
 
 /* user/rules/rules_call.c */

@@ -616,7 +616,7 @@ unsigned int rule_device_needs(const struct rule *rule)
 		needs |= CHAOS_DEVICE_EGRESS;
 	if (faults & 1 << CHAOS_BREAK_AFTER && !cut_leaves(rule))
 		needs |= CHAOS_DEVICE_INGRESS;
-	if (faults & CHAOS_ANSWERS)
+	if (faults & (CHAOS_ANSWERS | 1 << CHAOS_GRPC))
 		needs |= CHAOS_DEVICE_ANSWER;
 	if (faults & (1 << CHAOS_DNS | 1 << CHAOS_RESET))
 		needs |= CHAOS_DEVICE_EGRESS | CHAOS_DEVICE_INGRESS;

@@ -121,9 +121,14 @@ int tables_make_answer(struct tables *t, struct chaos_rule *r, const struct faul
 	const struct chaos_form none = { .kind = CHAOS_FORM_NONE };
 	int err = 0;
 
-	if (!(f->faults & CHAOS_ANSWERS))
+	if (!(f->faults & (CHAOS_ANSWERS | 1 << CHAOS_GRPC)))
 		return 0;
 	t->knobs.answers = 1;
+	if (f->faults & 1 << CHAOS_GRPC) {
+		t->knobs.grpc = 1;
+		r->grpc = f->grpc;
+		return 0;
+	}
 	r->form = (uint16_t)t->forms_count;
 	if (f->faults & CHAOS_STREAMS)
 		return add_stream(t, r, f);

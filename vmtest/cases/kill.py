@@ -33,7 +33,7 @@ def setup():
     for name, fault in {"refuse": {"refuse": "refused"}, "drop": {"drop": True}, "delay": {"delay": "50ms"},
                         "reset": {"reset": True}, "rate": {"rate": "100mbit"},
                         "break": {"break_after": {"bytes": 4000, "how": "close"}}, "status": {"status": 503},
-                        "garble": {"garble": True}, "tokens": {"tokens": "50/s"}}.items():
+                        "garble": {"garble": True}, "grpc": {"grpc": "internal"}, "tokens": {"tokens": "50/s"}}.items():
         files[name] = chaos.rules_file(chaos.rule(name, dict(match, protocol="tcp"), fault, duration=f"{DURATION_S}s"))
     rule = chaos.rule(AWAITED, {"container": "nobody", "ports": [PORT]}, {"drop": True}, duration=f"{DURATION_S}s")
     files[AWAITED] = chaos.rules_file(rule)
