@@ -424,7 +424,8 @@ static void add_notes(const struct load *load, size_t index, struct rule_plan *p
 	if (rule->fault.reset_inside)
 		add_note(plan, "the connection itself stays as it is, and what has arrived is delivered when the rule "
 			       "has ended; a "
-			       "reader that sleeps already is not woken; sendfile() passes on kernels up to 6.1");
+			       "reader that sleeps already is not woken; splice() from it passes, and up to 6.1 "
+			       "sendfile() and splice() to it");
 	if (rule->fault.faults & 1 << CHAOS_ERRNO)
 		add_errno_notes(rule, plan);
 	else if (!has[FEATURE_PIDFD_GETFD])

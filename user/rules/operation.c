@@ -45,9 +45,9 @@ bool operation_has_path(enum chaos_operation operation)
 const char *operation_note(enum chaos_operation operation, int error)
 {
 	static const char *const notes[CHAOS_OPERATION_COUNT] = {
-		[CHAOS_OPEN] = "a file that open() is to make is made first, and then cannot be opened; to execute a "
-			       "file is not to open it",
-		[CHAOS_CREATE] = "open() with O_TMPFILE, link() and rename() make no file in this sense",
+		[CHAOS_OPEN] = "a file that open() is to make is made first, and then cannot be opened; O_PATH opens "
+			       "nothing, and to execute a file is not to open it",
+		[CHAOS_CREATE] = "open() with O_TMPFILE, link(), symlink() and rename() make no file in this sense",
 		[CHAOS_READ] = "what is mapped (mmap) is read without asking, directories are read as well, and a "
 			       "reader that sleeps already is not woken",
 		[CHAOS_WRITE] = "what is mapped (mmap) is written without asking; fsync() and ftruncate() do not fail",
@@ -55,17 +55,20 @@ const char *operation_note(enum chaos_operation operation, int error)
 			       "'memory'; a program that starts cannot map its libraries and ends",
 		[CHAOS_MEMORY] = "mappings with MAP_NORESERVE or PROT_NONE pass, and what is mapped already stays; a "
 				 "stack that cannot grow ends its process with SIGSEGV",
-		[CHAOS_SEND] = "sendfile() to a socket passes on kernels up to 6.1",
-		[CHAOS_RECEIVE] = "what has arrived stays, and is delivered when the rule has ended; a reader that "
-				  "sleeps already is not woken",
-		[CHAOS_EXEC] = "a script counts once, whatever interpreter it names",
+		[CHAOS_SEND] = "sendfile() and splice() to a socket pass on kernels up to 6.1",
+		[CHAOS_RECEIVE] = "what has arrived stays, and is delivered when the rule has ended; splice() from a "
+				  "socket passes, and a reader that sleeps already is not woken",
+		[CHAOS_SOCKET] = "accept() gets its socket all the same",
+		[CHAOS_EXEC] = "a script counts once, whatever interpreter it names; an interpreter that is given the "
+			       "file only reads it",
 	};
 
 	if (operation == CHAOS_SEND && error == EPIPE)
-		return "no SIGPIPE comes with it; sendfile() to a socket passes on kernels up to 6.1";
+		return "no SIGPIPE comes with it; sendfile() and splice() to a socket pass on kernels up to 6.1";
 	if (operation == CHAOS_MEMORY && error != ENOMEM)
 		return "on kernels up to 6.1 any error of 'memory' becomes ENOMEM";
 	if (operation == CHAOS_CONNECT && error == EINPROGRESS)
-		return "nothing is under way: who waits for the connection waits for ever";
+		return "nothing is under way: who waits is told at once that the socket is ready, and using it is "
+		       "ENOTCONN or EPIPE";
 	return notes[operation];
 }
