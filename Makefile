@@ -202,7 +202,8 @@ fuzz:
 endif
 
 # Libraries and programs that tests break: what a GPU's own would be. Debug information would only make them large.
-VICTIMS := $(addprefix $(BUILD)/victims/,libcuda.so.1 libcudart.so.12 static-gpu errno-program static-errno)
+VICTIMS := $(addprefix $(BUILD)/victims/,libcuda.so.1 libcudart.so.12 static-gpu errno-program static-errno \
+	operations)
 VICTIM_CFLAGS := -O2 -Wall -Wextra -Wno-missing-prototypes
 
 $(BUILD)/victims/libcuda.so.1: tests/victims/cuda_driver.c
@@ -219,6 +220,10 @@ $(BUILD)/victims/errno-program: tests/victims/errno_program.c
 $(BUILD)/victims/static-errno: tests/victims/errno_program.c
 	@mkdir -p $(@D)
 	$(call msg,CC,$<)$(CC) $(VICTIM_CFLAGS) -static $< -o $@ -lpthread
+
+$(BUILD)/victims/operations: tests/victims/operations.c
+	@mkdir -p $(@D)
+	$(call msg,CC,$<)$(CC) $(VICTIM_CFLAGS) -D_GNU_SOURCE $< -o $@ -lpthread
 
 $(BUILD)/victims/static-gpu: tests/victims/static_program.c
 	@mkdir -p $(@D)
