@@ -125,7 +125,8 @@ def percent_by_seed():
 def budget_is_exact():
     good, bad, other = victims["budget"].many(8, 40)
     check_equal([good, bad, other], [320 - 37, 37, {}], "of 320 calls by eight threads")
-    expect("budget", 37)
+    # a thread may come to an empty budget before that is known to all
+    expect("budget", 37, {"max-hits": chaos.status()["budget"]["skipped"]["max-hits"]})
 
 
 @part
