@@ -46,7 +46,11 @@ PARTS = {"bpf": kernel.bpf_objects, "pins": lambda: files_below(PIN_ROOT), "stat
          "cgroups": cgroups, "processes": processes}
 
 
-def snapshot():
+def snapshot(seconds=10):
+    """Waits a little for what commands of before (`doctor` tries programs) have let go, and the kernel has not freed yet."""
+    end = time.monotonic() + seconds
+    while bpf_count("chaos_") and time.monotonic() < end:
+        time.sleep(0.1)
     return {name: part() for name, part in PARTS.items()}
 
 
