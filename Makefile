@@ -160,6 +160,12 @@ $(BUILD)/host-tests: $(call test_objects,tests) $(LIBRARY_OBJECTS)
 $(BUILD)/bpf-tests: $(call test_objects,tests/bpf) $(LIBRARY_OBJECTS)
 	$(call msg,LD,$@)$(CC) $(ALL_CFLAGS) $^ -o $@ $(ALL_LIBS) -lcriterion
 
+# The assist's alone, for real kernels: vmtest/cases/assist.py. Without Criterion that case is skipped.
+ASSIST_TESTS := $(if $(shell $(PKG_CONFIG) --exists criterion 2>/dev/null && echo yes),$(BUILD)/assist-tests)
+$(BUILD)/assist-tests: $(addprefix $(BUILD)/tests/bpf/,test_assist.o test_assist_end.o test_assist_hold.o assist_shapes.o) \
+		$(LIBRARY_OBJECTS)
+	$(call msg,LD,$@)$(CC) $(ALL_CFLAGS) $^ -o $@ $(ALL_LIBS) -lcriterion
+
 # What another clang makes of bpf/, see tests/compilers/run.sh: BUILD is its own, and compiled anew is what holds a skeleton.
 REST ?= $(BUILD)
 WITH_SKELETON := $(patsubst user/%.c,$(BUILD)/user/%.o,$(shell grep -l 'skel\.h"' user/*/*.c))
@@ -231,7 +237,7 @@ $(BUILD)/victims/static-gpu: tests/victims/static_program.c
 
 victims: $(VICTIMS)
 
-vmtest: $(PROGRAM) $(VICTIMS)
+vmtest: $(PROGRAM) $(VICTIMS) $(ASSIST_TESTS)
 	$(Q)vmtest/run.sh $(if $(KERNEL),--kernel '$(KERNEL)') $(if $(CASE),--case '$(CASE)') $(if $(PROVEN),--proven)
 
 bench: $(PROGRAM)
