@@ -209,7 +209,7 @@ endif
 
 # Libraries and programs that tests break: what a GPU's own would be. Debug information would only make them large.
 VICTIMS := $(addprefix $(BUILD)/victims/,libcuda.so.1 libcudart.so.12 static-gpu errno-program static-errno \
-	operations)
+	operations registers stripped/libcuda.so.1 stripped/libcudart.so.12 static-stripped)
 VICTIM_CFLAGS := -O2 -Wall -Wextra -Wno-missing-prototypes
 
 $(BUILD)/victims/libcuda.so.1: tests/victims/cuda_driver.c
@@ -230,6 +230,16 @@ $(BUILD)/victims/static-errno: tests/victims/errno_program.c
 $(BUILD)/victims/operations: tests/victims/operations.c
 	@mkdir -p $(@D)
 	$(call msg,CC,$<)$(CC) $(VICTIM_CFLAGS) -D_GNU_SOURCE $< -o $@ -lpthread
+
+$(BUILD)/victims/registers: tests/victims/registers.c $(BUILD)/victims/libcudart.so.12
+	$(call msg,CC,$<)$(CC) $(VICTIM_CFLAGS) -Wl,-rpath,'$$ORIGIN' -Wl,-rpath-link,$(@D) $^ -o $@ -lpthread
+
+$(BUILD)/victims/stripped/%: $(BUILD)/victims/%
+	@mkdir -p $(@D)
+	$(call msg,STRIP,$@)strip -s $< -o $@
+
+$(BUILD)/victims/static-stripped: $(BUILD)/victims/static-gpu
+	$(call msg,STRIP,$@)strip -s $< -o $@
 
 $(BUILD)/victims/static-gpu: tests/victims/static_program.c
 	@mkdir -p $(@D)
