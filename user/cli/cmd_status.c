@@ -168,6 +168,10 @@ static void print_awaited(const struct status *status)
 /* Files with probes, and who came by; nobody is worth a word, since a fault that nobody meets looks like one that does no harm. */
 static void print_probes(const struct status *status)
 {
+	for (size_t i = 0; i < status->rules_count && !status->probes_count; i++) {
+		if (status->rules[i].faults & FAULTS_BY_PROBE && status->rules[i].ends_in_s > 0)
+			printf("%s: no file with such functions is open so far\n", status->rules[i].name);
+	}
 	for (size_t i = 0; i < status->probes_count; i++) {
 		const struct probe_status *probe = &status->probes[i];
 		char file[4 * CHAOS_PATH_LEN + 1];

@@ -327,6 +327,17 @@ static void add_errno_notes(const struct rule *rule, struct rule_plan *plan)
 		add_note(plan, "%s", note);
 }
 
+/* About what was measured, see `make bench`. */
+static void add_probe_notes(const struct load *load, const struct rule *rule, struct rule_plan *plan)
+{
+	add_note(plan, "each call of the function costs 1 to 10 us more, also where others call it in the same file");
+	if (!load->features.has[FEATURE_PROBE_REGISTERS] || rule_needs_assist(rule))
+		add_note(
+			plan,
+			"one that is hit 15 to 25 us; the traced processes have a stop for each new thread, fork, exec "
+			"and signal, and can have no other tracer (gdb, strace); kill -9 of chaosbpf ends the fault");
+}
+
 static void add_assist_notes(const struct rule *rule, struct rule_plan *plan)
 {
 	if (rule->fault.call_delay_ns)
@@ -419,13 +430,14 @@ static void add_notes(const struct load *load, size_t index, struct rule_plan *p
 		add_note(plan, "QUIC (UDP 443) is known by its address, not by its name");
 	if (load->options.only_cgroup && (target_may_come(rule) || m->pid))
 		add_note(plan, "its own %s is replaced by the command's", target_may_come(rule) ? "cgroup" : "pid");
+	if (rule->fault.faults & FAULTS_BY_PROBE)
+		add_probe_notes(load, rule, plan);
 	if (rule_needs_assist(rule))
 		add_assist_notes(rule, plan);
 	if (rule->fault.reset_inside)
 		add_note(plan, "the connection itself stays as it is, and what has arrived is delivered when the rule "
-			       "has ended; a "
-			       "reader that sleeps already is not woken; splice() from it passes, and up to 6.1 "
-			       "sendfile() and splice() to it");
+			       "has ended; a reader that sleeps already is not woken; splice() from it passes, and up "
+			       "to 6.1 sendfile() and splice() to it");
 	if (rule->fault.faults & 1 << CHAOS_ERRNO)
 		add_errno_notes(rule, plan);
 	else if (!has[FEATURE_PIDFD_GETFD])

@@ -30,7 +30,7 @@ struct rule_plan {
 	char mechanism[512]; /* how, on this kernel, on which devices */
 	char cannot[512];    /* why it cannot be had here; empty when it can */
 	char hint[512];      /* what would make it work */
-	char note[512];      /* something to know (a cgroup with no process, ...), or empty */
+	char note[1024];     /* something to know (a cgroup with no process, ...), or empty */
 };
 
 /*
