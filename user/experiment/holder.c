@@ -41,6 +41,19 @@ static int end_load(struct keeper *k, struct error *err)
 	return ret;
 }
 
+/* As ordered. Others may have taken a part away since the last look; the faults end before there is another. */
+static void end_and_tell(struct keeper *k)
+{
+	struct holder_news news = { .news = NEWS_ENDED };
+
+	if (k->load) {
+		load_disarm(k->load);
+		news.whole = load_whole(k->load, &news.missing);
+	}
+	news.ret = end_load(k, &news.err);
+	tell(k, &news);
+}
+
 static void load_step(struct keeper *k, size_t step)
 {
 	/* The run is what others see: when it is gone, whatever command comes next ends what is left. */
@@ -73,6 +86,8 @@ static void serve(struct keeper *k)
 	over = load_serve(k->load, -1, k->fd, &news.err);
 	if (over == 0)
 		return;
+	if (over == 1 && is_ours(k))
+		over = load_whole(k->load, &news.err) ?: 1;
 	if (over == -ECANCELED || !is_ours(k))
 		news.news = NEWS_STOPPED;
 	else
@@ -106,14 +121,10 @@ static _Noreturn void keeper_main(struct keeper *k, pid_t parent)
 			continue;
 		if (got != sizeof(order))
 			break;
-		if (order.step == END_ALL) {
-			struct holder_news news = { .news = NEWS_ENDED };
-
-			news.ret = end_load(k, &news.err);
-			tell(k, &news);
-		} else {
+		if (order.step == END_ALL)
+			end_and_tell(k);
+		else
 			load_step(k, order.step);
-		}
 	}
 	_exit(end_load(k, &ignored) ? EXIT_FAILED : EXIT_DONE);
 }

@@ -15,6 +15,9 @@
 #include "user/load/load.h"
 #include "user/experiment/experiment.h"
 
+/* What is said of them when somebody else did. */
+#define ENDED_ELSEWHERE "the faults were ended from elsewhere, as by 'chaosbpf stop'"
+
 struct holder {
 	pid_t pid;
 	int fd; /* readable when there is news */
@@ -34,6 +37,8 @@ struct holder_news {
 	int ret; /* 0, or a negative errno and `err` */
 	struct error err;
 	struct load_result result; /* of NEWS_LOADED */
+	int whole;                 /* of NEWS_ENDED: 0, or as load_whole(), and what was missing in the end */
+	struct error missing;
 };
 
 /* Starts it; nothing is loaded yet. Before any thread is started, and with the signals of signals_open() blocked. */

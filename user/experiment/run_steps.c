@@ -106,11 +106,36 @@ static void on_loaded(struct run *run, const struct holder_news *news, uint64_t 
 		done(action);
 }
 
-static void on_ended(struct run *run, uint64_t now)
+/* What was measured from some moment on was measured without the faults, or without some of them. */
+static void tell_lost(struct run *run, uint64_t now, const char *what)
+{
+	char text[400];
+
+	snprintf(text, sizeof(text), "%.300s (noticed %.3g s after the faults began)", what,
+		 run->phases.broken_ns ? (double)(now - run->phases.broken_ns) / 1e9 : 0);
+	record_note(run, MOMENT_NOTE, "%s", text);
+	show_note(run, text);
+	phases_lost(&run->phases, text);
+}
+
+/* Of the faults that were in force until now. After another verdict, as that of `stop`, it says nothing new. */
+static void on_missing(struct run *run, const struct holder_news *news, uint64_t now)
+{
+	if (run->phases.verdict != VERDICT_RUNNING)
+		return;
+	if (news->whole == -ECANCELED)
+		phases_abort(&run->phases, true, ENDED_ELSEWHERE);
+	else
+		tell_lost(run, now, news->missing.text);
+}
+
+static void on_ended(struct run *run, const struct holder_news *news, uint64_t now)
 {
 	record_rules(run);
 	record_events(run);
 	forget_load(run);
+	if (news->whole)
+		on_missing(run, news, now);
 	if (run->over) {
 		run->over = false;
 		return; /* that is no answer to an order */
@@ -124,18 +149,6 @@ static void on_ended(struct run *run, uint64_t now)
 	} else {
 		done(&run->actions[run->load_step]);
 	}
-}
-
-/* What was measured from some moment on was measured without the faults, or without some of them. */
-static void tell_lost(struct run *run, uint64_t now, const char *what)
-{
-	char text[400];
-
-	snprintf(text, sizeof(text), "%.300s (noticed %.3g s after the faults began)", what,
-		 run->phases.broken_ns ? (double)(now - run->phases.broken_ns) / 1e9 : 0);
-	record_note(run, MOMENT_NOTE, "%s", text);
-	show_note(run, text);
-	phases_lost(&run->phases, text);
 }
 
 /* Nothing is in force any more, and nobody here has asked for that: by hand, or it was lost. */
@@ -168,7 +181,7 @@ static void on_taken(struct run *run, uint64_t now)
 	if (present && present != run->generation)
 		on_gone(run, now, false, "another load took the place of the faults");
 	else
-		on_gone(run, now, true, "the faults were ended from elsewhere, as by 'chaosbpf stop'");
+		on_gone(run, now, true, ENDED_ELSEWHERE);
 }
 
 /* The rest is still there until the roll back; `stop` takes things away one after the other. */
@@ -211,7 +224,7 @@ static void on_news(struct run *run, const struct holder_news *news, uint64_t no
 	case NEWS_ENDED:
 		if (news->ret)
 			show_note(run, news->err.text);
-		on_ended(run, now);
+		on_ended(run, news, now);
 		break;
 	case NEWS_OVER:
 		if (run->loaded)

@@ -174,6 +174,15 @@ static int abort_trials(struct trials *t, struct error *err, const char *why)
 	return error_set(err, -ECANCELED, EXIT_ABORTED, "%s", why);
 }
 
+/* What was waited for. */
+static int hear(struct trials *t, const struct holder_news *news, struct error *err)
+{
+	if (news->whole == -ECANCELED)
+		return abort_trials(t, err, ENDED_ELSEWHERE);
+	*err = news->ret ? news->err : news->missing;
+	return news->ret ?: news->whole;
+}
+
 /* *wanted becomes NEWS_GONE when it has come. */
 static int read_news(struct trials *t, enum news *wanted, struct error *err)
 {
@@ -184,15 +193,14 @@ static int read_news(struct trials *t, enum news *wanted, struct error *err)
 			return abort_trials(t, err, news.err.text);
 		if (wanted && news.news == *wanted) {
 			*wanted = NEWS_GONE;
-			*err = news.err;
-			return news.ret;
+			return hear(t, &news, err);
 		}
 		if (t->loaded && news.news == NEWS_LOST) {
 			*err = news.err;
 			return -ENOLINK;
 		}
 		if (t->loaded)
-			return abort_trials(t, err, "the faults were ended from elsewhere, as by 'chaosbpf stop'");
+			return abort_trials(t, err, ENDED_ELSEWHERE);
 	}
 	return 0;
 }

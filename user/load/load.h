@@ -71,6 +71,12 @@ int load_locked(struct rules *rules, const struct load_options *options, struct 
  */
 int load_serve(struct load *load, double seconds, int wake_fd, struct error *err);
 
+/* Nothing is injected any more; all stays where it is. */
+void load_disarm(struct load *load);
+
+/* A look at all of a foreground load, as load_serve() has one each second. -ECANCELED also when another has taken its place. */
+int load_whole(const struct load *load, struct error *err);
+
 /* Disarms, takes everything down, frees. Takes the lock itself. */
 int load_end(struct load *load, struct error *err);
 

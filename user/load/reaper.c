@@ -90,6 +90,13 @@ static int check_whole(const struct load *load, bool all, struct error *err)
 	return ret ?: rules_whole(&load->engine, load->rules, err);
 }
 
+int load_whole(const struct load *load, struct error *err)
+{
+	if (is_replaced(load))
+		return error_set(err, -ECANCELED, EXIT_FAILED, "somebody has taken the load away");
+	return check_whole(load, true, err);
+}
+
 /* Over: the last rule has ended, and nothing is held any more (or its time has passed by far). */
 static bool is_over(const struct load *load)
 {

@@ -76,6 +76,11 @@ int load_finish(struct store_record *record, struct error *err)
 	return first ? error_set(err, first, EXIT_FAILED, "cannot take everything down: %s", strerror(-first)) : 0;
 }
 
+void load_disarm(struct load *load)
+{
+	engine_disarm(load->engine.control_fd, load->record.generation);
+}
+
 int load_end(struct load *load, struct error *err)
 {
 	struct store_record record;
