@@ -137,6 +137,33 @@ def secure():
             check_equal(row["status"]["none"], 6, "nothing can be read of it")
 
 
+TOKENS, EVERY_MS = 10, 150
+
+
+@alone
+def streams():
+    """The pauses of an event stream, on both sides; an answer that is none, and what is inside TLS, have none."""
+    for host in ("127.0.0.1", "fd77:1::2"):
+        with Observed("--port", STREAM) as seen, Observed("--port", f"{PLAIN},{SECURE}") as others:
+            number = scene.victim.open(host, STREAM)["id"]
+            times = scene.victim.listen_to(number, f"/stream?tokens={TOKENS}&ms={EVERY_MS}")["times"]
+            ask(scene.victim, host, PLAIN, 2, path="/bytes/300000")
+            number = scene.victim.open(host, SECURE, tls="1.3")["id"]
+            check_equal(scene.victim.listen_to(number, f"/stream?tokens=3&ms={EVERY_MS}")["error"], None, "inside TLS")
+        for side in ("client", "server"):
+            row = seen.row(side=side)
+            gap = row["gap_ms"]
+            what = f"{side} of {host}: {gap} of {times}"
+            check_equal((row["requests"], row["status"]["2xx"]), (1, 1), f"{what}: the request")
+            # From the head to the last event: what came at once may have come in one packet.
+            check(TOKENS - 1 <= gap["count"] <= TOKENS + 2, what)
+            check(gap["count"] * gap["mean"] >= (TOKENS - 1) * EVERY_MS * (1 - ERROR), what)
+            check(gap["max"] >= EVERY_MS * (1 - ERROR), what)
+            check(row["response_ms"]["max"] < gap["count"] * gap["mean"], f"{what}: answered when it began: {row['response_ms']}")
+        check_equal([row["gap_ms"]["count"] for row in others.rows], [0] * len(others.rows), "pauses of what is no stream")
+        check(others.sum("requests") >= 6, f"but it was seen: {others.rows}")
+
+
 @alone
 def other_protocols():
     """A request of a few bytes counts, and one of many segments once."""
