@@ -3,7 +3,8 @@
 """The files in tools/ for more than one machine: the Ansible role at work, Kubernetes and Chaos Toolkit files read.
 
 tests/fleet/run.py, with build/chaosbpf (or $CHAOSBPF). Hosts of the fleet are folders with a stand-in for chaosbpf, each in
-a network namespace of its own where that can be had. PART=name (a glob) runs some parts only. What is missing here (ansible, yaml) is a skip with its reason.
+a network namespace of its own where that can be had. As root some have chaosbpf itself, and a service that it breaks.
+PART=name (a glob) runs some parts only. What is missing here (ansible, yaml, root) is a skip with its reason.
 """
 import ctypes
 import fnmatch
@@ -16,11 +17,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 TOP = HERE.parent.parent
 PROGRAM = os.environ.get("CHAOSBPF", str(TOP / "build/chaosbpf"))
 PLAYBOOK = TOP / "tools/ansible/experiment.yaml"
+RAG = TOP / "vmtest/lib/rag.py"
 CLONE_NEWNS, CLONE_NEWNET = 0x20000, 0x40000000
 
 try:
@@ -69,14 +73,16 @@ class Fleet:
             subprocess.run(["unshare", f"--net={net}", "true"], check=True)
 
     def line(self, name):
-        return (f"{name} ansible_connection=local ansible_become=false ansible_python_interpreter={sys.executable} "
+        return (f"{name} chaosbpf_program={self.program(name)} ansible_connection=local ansible_become=false ansible_python_interpreter={sys.executable} "
                 f"ansible_shell_executable={self.folder}/{name}/sh ansible_remote_tmp={self.folder}/{name}/tmp "
                 f"ansible_async_dir={self.folder}/{name}/async")
 
+    def program(self, _):
+        return HERE / "chaosbpf"
+
     def play(self, batch, **variables):
         """The playbook on all of them; its exit code and what it said."""
-        words = {"batch": batch, "chaosbpf_program": HERE / "chaosbpf", "chaosbpf_reports": self.folder / "reports",
-                 "chaosbpf_operator": "ada", "chaosbpf_look_s": 1, **variables}
+        words = {"batch": batch, "chaosbpf_reports": self.folder / "reports", "chaosbpf_operator": "ada", "chaosbpf_look_s": 1, **variables}
         command = ["ansible-playbook", "-i", self.folder / "hosts", PLAYBOOK]
         for key, value in words.items():
             command += ["-e", f"{key}={value}"]
@@ -97,6 +103,120 @@ class Fleet:
 
     def report(self, name):
         return json.loads((self.folder / "reports" / name / "run.json").read_text())
+
+
+# Who is broken is named by a name that no other program of this machine has.
+EXPERIMENT = """
+version: 1
+experiment: fleet-{name}
+environment: staging
+probes: [ {{ name: ask, http: "http://127.0.0.1:8080/ask", every: 500ms, timeout: 8s, expect: {{ status: 200, body-contains: END }} }} ]
+steady: {{ ask.success: ">= 99%" }}
+during: {{ ask.success: ">= 90%", within: 2s }}
+abort: {{ ask.success: "< 20%", for: 4s }}
+recovery: {{ within: 60s, for: 1s }}
+baseline: 3s
+observe: {observe}
+method:
+  - rules:
+      - {{ name: dark, match: {{ process: fleet-rag, hosts: 127.0.0.1, ports: 9000 }}, fault: {{ refuse: refused }} }}
+"""
+
+
+class RealFleet(Fleet):
+    """Those of `services` have chaosbpf itself, and a service that is good or has that mistake (vmtest/lib/rag.py); the others
+    are stand-ins. Programs of BPF see all of this machine, so only one of them runs an experiment at a time."""
+
+    def __init__(self, folder, codes, services, observe="6s"):
+        self.services, self.running = services, []
+        super().__init__(folder, codes)
+        (self.folder / "rules").mkdir()
+        for name in ("one", "two"):
+            (self.folder / "rules" / f"{name}.yaml").write_text(EXPERIMENT.format(name=name, observe=observe))
+        for name, mistake in services.items():
+            self.serve(name, mistake)
+
+    def program(self, name):
+        return PROGRAM if name in self.services else super().program(name)
+
+    def make_shell(self, name):
+        super().make_shell(name)
+        if name not in self.services:
+            return
+        folder = self.folder / name
+        holder = subprocess.Popen(["unshare", "--mount", "--propagation=private", "sh", "-c",
+                                   "mount -t tmpfs tmpfs /run && mount -t bpf bpf /sys/fs/bpf && echo ready && exec sleep inf"],
+                                  stdout=subprocess.PIPE, text=True)
+        self.running.append(holder)
+        expect_equal(holder.stdout.readline(), "ready\n", f"mounts of {name}")
+        (folder / "sh").write_text(f"#!/bin/sh\nexport CHAOSBPF_DATABASE={folder}/findings.db\n"
+                                   f"exec nsenter --net={folder}/net --mount=/proc/{holder.pid}/ns/mnt /bin/sh \"$@\"\n")
+        self.on(name, "ip", "link", "set", "lo", "up")
+
+    def on(self, name, *words):
+        """A command on that host; what it printed."""
+        done = subprocess.run([self.folder / name / "sh", "-c", shlex.join(map(str, words))], capture_output=True, text=True,
+                              timeout=120, check=False)
+        expect_equal(done.returncode, 0, f"{words} on {name}: {done.stdout}{done.stderr}")
+        return done.stdout
+
+    def serve(self, name, mistake):
+        python = self.folder / name / "fleet-rag"
+        python.symlink_to(sys.executable)
+        for words in (["dependencies"], ["service", mistake]):
+            command = shlex.join(map(str, ["exec", python, RAG, *words])).replace("'exec'", "exec")
+            self.running.append(subprocess.Popen([self.folder / name / "sh", "-c", command], stdin=subprocess.DEVNULL))
+        ask = "import urllib.request; print(urllib.request.urlopen('http://127.0.0.1:8080/ask', timeout=5).status)"
+        end = time.monotonic() + 60
+        while True:
+            try:
+                return expect_equal(self.on(name, sys.executable, "-c", ask), "200\n", "its service")
+            except AssertionError:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.2)
+
+    def kept(self, name):
+        """The runs that host has on record: experiment and verdict."""
+        runs = json.loads(self.on(name, PROGRAM, "history", "--json"))["runs"]
+        return [(one["experiment"], one["verdict"]) for one in runs]
+
+    def status(self, name):
+        return json.loads(self.on(name, PROGRAM, "status", "--json"))
+
+    def nothing_loaded(self, name):
+        return not self.status(name)["loaded"]
+
+    def when_broken(self, name, then):
+        """Waits for the first fault."""
+        end = time.monotonic() + 300
+        while not any(one["injected"] for one in self.status(name)["rules"]) and time.monotonic() < end:
+            time.sleep(0.2)
+        then()
+
+    def play_one(self, batch, experiment="one"):
+        return self.play(batch, chaosbpf_rules=self.folder / "rules", chaosbpf_experiment=f"{experiment}.yaml")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for process in self.running:
+            process.kill()
+            process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def real_fleet(codes, services, **more):
+    if not shutil.which("ansible-playbook"):
+        raise Skip("no ansible-playbook (Debian's package is ansible-core)")
+    if not NAMESPACES:
+        raise Skip("no root, or no namespaces: chaosbpf itself breaks nothing here")
+    said = subprocess.run([PROGRAM, "doctor", "--json"], capture_output=True, text=True, check=False)
+    features = {one["name"]: one["here"] for one in json.loads(said.stdout)["features"]} if said.stdout else {}
+    if not features.get("bpf") or not features.get("cgroup2"):
+        raise Skip("no BPF here: chaosbpf itself breaks nothing")
+    return RealFleet(tempfile.mkdtemp(prefix="fleet.", dir="/mnt"), codes, services, **more)
 
 
 def fleet(codes):
@@ -149,6 +269,49 @@ def ansible_none_begins_when_one_cannot():
     expect(code != 0, "the playbook fails")
     expect_equal([f.did(name) for name in "ab"], [["dry-run"], ["dry-run"]], f"commands of the hosts: {said}")
     shutil.rmtree(f.folder, ignore_errors=True)
+
+
+# With chaosbpf itself: faults, verdicts and reports are real.
+
+def ansible_real_one_after_the_other():
+    """The first holds its promise, the second does not, the third is not asked: as in the findings of each."""
+    with real_fleet([0, 0, 0], {"a": "good", "b": "model-or-nothing"}) as f:
+        code, said = f.play_one(1)
+        expect(code != 0, "the playbook fails")
+        expect_equal([f.report(name)["verdict"] for name in "ab"], ["held", "aborted"], f"verdicts: {said}")
+        expect(all(f.report(name)["injected"] for name in "ab"), f"injected: {said}")
+        expect_equal([f.kept(name) for name in "ab"], [[("fleet-one", "held")], [("fleet-one", "aborted")]], "on record")
+        for name in "ab":
+            page = (f.folder / "reports" / name / "report.html").read_text()
+            expect("fleet-one" in page and "</html>" in page, f"the page of {name}")
+            expect("<testsuite" in (f.folder / "reports" / name / "junit.xml").read_text(), f"JUnit of {name}")
+            expect(f.nothing_loaded(name), f"loaded on {name}")
+        expect_equal(f.did("c"), [], "the third")
+
+
+def ansible_real_run_is_stopped():
+    """Another host aborts while chaosbpf breaks something on this one: it is stopped, says so, and nothing is left."""
+    with real_fleet([5, 0], {"b": "good"}, observe="300s") as f:
+        (f.folder / "a" / "waits").touch()
+        threading.Thread(target=f.when_broken, args=("b", (f.folder / "a" / "waits").unlink)).start()
+        code, said = f.play_one(2)
+        expect(code != 0, "the playbook fails")
+        expect_equal(f.did("a"), ["dry-run", "run", "report"], "the one that aborts")
+        expect_equal((f.report("b")["verdict"], f.report("b")["reason"]), ("aborted", "ended by 'chaosbpf stop'"), said)
+        expect(f.report("b")["injected"], "nothing was broken when it was stopped")
+        expect_equal(f.kept("b"), [("fleet-one", "aborted")], "on record")
+        expect(f.nothing_loaded("b"), "loaded")
+
+
+def ansible_real_abort_stops_others():
+    """It aborts by itself, by what its probes meet: the stand-in beside it is told to stop."""
+    with real_fleet([0, 0], {"a": "model-or-nothing"}, observe="120s") as f:
+        (f.folder / "b" / "waits").touch()
+        code, said = f.play_one(2)
+        expect(code != 0, "the playbook fails")
+        expect_equal(f.report("a")["verdict"], "aborted", said)
+        expect("ask.success" in f.report("a")["reason"], f.report("a")["reason"])
+        expect_equal(f.did("b"), ["dry-run", "run", "stop", "report"], f"commands of the other: {said}")
 
 
 # ---- Kubernetes
@@ -291,7 +454,8 @@ def begin():
 
 
 PARTS = (kubernetes_files, kubernetes_schemas, kubernetes_rights, container_recipe, chaos_toolkit, ansible_all_hold,
-         ansible_abort_stops_all, ansible_weakness_ends_after_the_batch, ansible_none_begins_when_one_cannot)
+         ansible_abort_stops_all, ansible_weakness_ends_after_the_batch, ansible_none_begins_when_one_cannot,
+         ansible_real_one_after_the_other, ansible_real_run_is_stopped, ansible_real_abort_stops_others)
 
 
 def main():
