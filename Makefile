@@ -184,9 +184,10 @@ check: $(PROGRAM) $(BUILD)/host-tests
 	$(Q)CHAOSBPF=$(abspath $(PROGRAM)) tests/browser/run.py
 	$(Q)CHAOSBPF=$(abspath $(PROGRAM)) tests/fleet/run.py
 
-check-bpf: $(BUILD)/bpf-tests
+check-bpf: $(PROGRAM) $(BUILD)/bpf-tests
 	$(Q)if [ "$$(id -u)" = 0 ]; then $(call run_criterion,$(BUILD)/bpf-tests,-j1); \
 	else echo 'skip check-bpf: needs root'; fi
+	$(Q)CHAOSBPF=$(abspath $(PROGRAM)) FLEET=real PART='ansible_real_run*' tests/fleet/run.py
 	$(Q)CLANG='$(CLANG)' BUILD='$(BUILD)' tests/compilers/run.sh
 else
 check check-bpf:
