@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-# timeout: 1800
+# timeout: 2400
 """Experiments on a RAG service: each finds its classic mistake and blames the right hypothesis, and all pass the good one.
 
 Nothing here is near a limit: what is good is faster than allowed by seconds, what is wrong slower by seconds or broken
@@ -8,8 +8,9 @@ for good (see lib/rag.py).
 import sys
 
 import experiments
+import place
 from case import alone, check, check_equal, main
-from experiments import CUT, SILENT, Variant, experiment, probe, run
+from experiments import CUT, GROUP, SILENT, Watched, experiment, model_step, probe, run
 
 
 def load(name, path, rate, seconds, **keys):
@@ -25,10 +26,24 @@ FLUSHED = '{ crowd.success: ">= 90%", popular.success: ">= 80%", within: 5s }'
 WHOLE = "{ status: 200, body-contains: END }"
 REFUSED = "{ status: [400, 413, 422] }"
 
+# Four questions a second for ten seconds: not much more than one request for each.
+COUNTED = {
+    "service": f"{{ cgroup: {GROUP} }}",
+    "endpoints": f"{{ model: {{ hosts: 127.0.0.1, ports: {experiments.MODEL} }} }}",
+    "probes": f"[{probe(every='250ms')}]",
+    "during": '{ ask.success: ">= 90%", model.attempts: "<= 100", within: 5s }',
+}
+
 # name: the method, and what else the experiment says differently
 DRILLS = {
     "silent": (SILENT, {}),
     "cut": (CUT, {}),
+    "clean": (model_step("clean", {"break-after": {"chunks": 2, "how": "clean"}}), {}),
+    "error": (model_step("error", {"status": 500, "as": "vllm"}, percent=50, seed=7), {}),
+    "limit": (model_step("limit", {"status": 429, "as": "openai", "retry-after": "20s"}), COUNTED),
+    "quota": (model_step("quota", {"status": 429, "as": "openai-quota"}), {}),
+    "garbage": (model_step("garbage", {"body": "garbage"}), {}),
+    "empty": (model_step("empty", {"body": "empty"}), {}),
     "crowd": (load("crowd", "/ask", 4, 20, timeout="8s", expect=WHOLE) + SILENT, {"during": CROWDED}),
     "bombs": (load("bombs", "/ask", 2, 25, timeout="30s", characters=400000, at_once=40, expect=REFUSED),
               {"during": BOMBED, "probes": f"[{probe(timeout='4s')}]", "observe": "20s"}),
@@ -45,6 +60,12 @@ FOUND = {
     "retries": ("silent", "during: ask.p90"),
     "slow-fallback": ("crowd", "during: crowd.p90"),
     "cut-stream": ("cut", "during: ask.success"),
+    "half-answer": ("clean", "during: ask.success"),
+    "no-second-try": ("error", "during: ask.success"),
+    "retry-storm": ("limit", "during: model.attempts"),
+    "waits-for-quota": ("quota", "during: ask.success"),
+    "garbage-in": ("garbage", "during: ask.success"),
+    "blank-page": ("empty", "during: ask.success"),
     "long-prompt": ("bombs", "during: ask.success"),
     "flush-storm": ("flush", "during: crowd.success"),
 }
@@ -56,7 +77,7 @@ def injects(drill):
 
 def drilled(drill, mistake):
     method, keys = DRILLS[drill]
-    with Variant(mistake):
+    with Watched(mistake):
         return run(experiment(f"{mistake}-{drill}", method, **keys))
 
 
@@ -96,4 +117,14 @@ for one in DRILLS:
 for one in FOUND:
     add(f"{one.replace('-', '_')}_is_found", finds, one)
 
-main(experiments.begin, experiments.end)
+def setup():
+    experiments.begin()
+    place.make_cgroup(GROUP)
+
+
+def teardown():
+    experiments.end()
+    place.remove_cgroup("case")
+
+
+main(setup, teardown)

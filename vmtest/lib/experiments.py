@@ -24,12 +24,18 @@ running = []
 
 # ---- files
 
-def rules_step(name, port, fault, **keys):
+def rules_step(name, port, fault, http=None, **keys):
     """A step of the method with one rule for a port of loopback."""
+    match = {"hosts": "127.0.0.1", "ports": port, **({"http": http} if http else {})}
     return f"""
   - rules:
-      - {chaos.yaml(dict({"name": name, "match": {"hosts": "127.0.0.1", "ports": port}, "fault": fault}, **keys))}
+      - {chaos.yaml(dict({"name": name, "match": match, "fault": fault}, **keys))}
 """
+
+
+def model_step(name, fault, **keys):
+    """The same, for questions to the model."""
+    return rules_step(name, MODEL, fault, http={"method": "POST", "path": "/v1/*"}, **keys)
 
 
 SILENT = rules_step("silent", VECTORS, {"drop": True})
@@ -101,12 +107,19 @@ class Variant:
         self.process.wait()
 
 
-class Asked(Variant):
-    """The service in a cgroup of its own, and somebody who asks it some times a second, whatever becomes of that."""
+class Watched(Variant):
+    """The service in a cgroup of its own."""
 
     def __enter__(self):
         super().__enter__()
         place.enter_cgroup(GROUP, self.process.pid)
+
+
+class Asked(Watched):
+    """And somebody who asks it some times a second, whatever becomes of that."""
+
+    def __enter__(self):
+        super().__enter__()
         self.asked, self.enough = 0, threading.Event()
         self.asking = threading.Thread(target=self.ask_on)
         self.asking.start()

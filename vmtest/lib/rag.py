@@ -9,21 +9,30 @@ GET or POST /ask looks for documents in the vector database and has the model wr
 "END". GET /popular is the same for everybody: it comes from the cache, and from a large query to the database when it is not
 there. GET /health asks nobody. Eight workers serve /ask.
 
-    good              a second for the database, a breaker that opens after two failures, keyword search behind it; a stream
-                      without its end is asked for again, then answered from what was found; questions that are too long
-                      are refused at the door; one query fills the cache, however many wait for it
+    good              a second for the database, a breaker that opens after two failures, keyword search behind it; an error
+                      of the model, and an answer that is empty, no answer or without its end, is asked for again as far as
+                      there is a budget for that, a 429 never; then it answers from what was found; questions that are too
+                      long are refused at the door; one query fills the cache, however many wait for it
     wrong-exception   expects ConnectionRefusedError alone: silence is a TimeoutError
     lazy-breaker      a breaker that needs 20 failures, 6 s each
     long-timeout      waits 60 s for the database, when the breaker that would help and whoever asks have long given up
     retries           asks three times, 2 s each, for every question
     slow-fallback     a keyword search that does one question after the other: good for one user, not for all
     cut-stream        takes what came of a stream as the whole answer
+    half-answer       sees a connection that breaks, and no stream that ends properly and too early
+    no-second-try     gives the model's error to whoever asks
+    retry-storm       asks ten times, at once, whatever the model says
+    waits-for-quota   takes an empty account for a rate limit, and waits for it to pass
+    garbage-in        gives whatever came with status 200
+    blank-page        takes an answer without a word for one
     long-prompt       reads a question of any length with one of its eight workers
     flush-storm       whoever does not find it in the cache asks the database
 
 and model-or-nothing, which has no fallback for the model.
 """
+import collections
 import contextlib
+import http.client
 import json
 import os
 import socket
@@ -36,15 +45,22 @@ SERVICE = 8080
 PLACES = {"vectors": [6333, "/query", {}], "model": [9000, "/v1/chat/completions", {"stream": True}], "cache": [6379],
           **json.loads(os.environ.get("RAG_PLACES", "{}"))}
 SLOW = float(os.environ.get("RAG_SLOW", "1"))  # times as patient
-MISTAKES = ("wrong-exception", "lazy-breaker", "long-timeout", "retries", "slow-fallback", "cut-stream", "long-prompt",
-            "flush-storm")
+MISTAKES = ("wrong-exception", "lazy-breaker", "long-timeout", "retries", "slow-fallback", "cut-stream", "half-answer",
+            "no-second-try", "retry-storm", "waits-for-quota", "garbage-in", "blank-page", "long-prompt", "flush-storm")
 WORKERS = 8
 LONGEST = 20000  # characters of a question; reading so many takes a second
 KEY = "popular"
 
 
 class Cut(Exception):
-    """A stream without its end."""
+    """A stream without its end, or no answer at all."""
+
+
+class Denied(Exception):
+    """A status other than 200."""
+
+
+Answer = collections.namedtuple("Answer", "status text whole")
 
 
 # ---- HTTP, as little of it as it takes
@@ -79,25 +95,37 @@ def respond(peer, status, body):
 
 
 def post(name, timeout):
-    """The whole body of the answer, or as much as came before the end of the connection."""
+    """The answer, or as much of it as came before the end of the connection."""
     port, path, question = PLACES[name]
-    body = json.dumps(question).encode()
-    with socket.create_connection(("127.0.0.1", port), timeout) as peer:
-        peer.settimeout(timeout)
-        peer.sendall(b"POST %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\n"
-                     b"Content-Length: %d\r\n\r\n" % (path.encode(), len(body)) + body)
-        head, answer = read_head(peer)
-        while True:
-            try:
-                got = peer.recv(4096)
-            except ConnectionResetError:
-                break
-            if not got:
-                break
-            answer += got
-    if b" 200 " not in head.split(b"\r\n")[0]:
-        raise OSError(head.decode())
-    return answer.decode(errors="replace")
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
+    text, whole = b"", True
+    try:
+        connection.request("POST", path, json.dumps(question), {"Content-Type": "application/json", "Connection": "close"})
+        answer = connection.getresponse()
+        with contextlib.suppress(ConnectionResetError, http.client.IncompleteRead):
+            whole = False
+            while got := answer.read1(4096):
+                text += got
+            whole = True
+    except http.client.HTTPException as error:
+        raise OSError(type(error).__name__) from error
+    finally:
+        connection.close()
+    return Answer(answer.status, text.decode(errors="replace"), whole)
+
+
+def fetch(name, timeout):
+    """What it says; an OSError for any other status than 200."""
+    answer = post(name, timeout)
+    if answer.status != 200:
+        raise OSError(answer.status)
+    return answer.text
+
+
+def events(text):
+    """What the whole ones of an event stream hold."""
+    return [line[5:].strip() for event in text.replace("\r", "").split("\n\n")[:-1] for line in event.split("\n")
+            if line.startswith("data:")]
 
 
 def gone(peer):
@@ -196,12 +224,19 @@ class Database:
         respond(peer, 200, "three documents")
 
 
+# As llama-server's: what is sent in its place has as much room as it takes.
+STREAM_HEAD = (b"HTTP/1.1 200 OK\r\nServer: llama.cpp\r\nAccess-Control-Allow-Origin: \r\nContent-Type: text/event-stream\r\n"
+               b"Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n")
+
+
 def stream(peer):
     read_request(peer)
-    peer.sendall(b"HTTP/1.1 200 x\r\nConnection: close\r\n\r\n")
-    for word in range(4):
-        peer.sendall(b"data: word%d %s\n\n" % (word, b"x" * 1000))
-    peer.sendall(b"data: [DONE]\n\n")
+    peer.sendall(STREAM_HEAD)
+    words = [json.dumps({"choices": [{"delta": {"content": f"word{word} {'x' * 1000} "}}]}) for word in range(4)]
+    for data in (*words, "[DONE]"):
+        event = f"data: {data}\n\n".encode()
+        peer.sendall(b"%x\r\n%s\r\n" % (len(event), event))
+    peer.sendall(b"0\r\n\r\n")
 
 
 def dependencies():
@@ -227,12 +262,30 @@ class Breaker:
         self.failures = 0
 
 
+class Budget:
+    """Of second tries: five, and one more for every five questions."""
+
+    def __init__(self):
+        self.left, self.lock = 5, threading.Lock()
+
+    def earn(self):
+        with self.lock:
+            self.left = min(5, self.left + 0.2)
+
+    def spend(self):
+        with self.lock:
+            enough = self.left >= 1
+            self.left -= enough
+            return enough
+
+
 class Service:
     def __init__(self, mistake):
         self.mistake = mistake
         self.breaker = Breaker(20 if mistake == "lazy-breaker" else 2)
         self.timeout = SLOW * {"long-timeout": 60, "retries": 2, "lazy-breaker": 6}.get(mistake, 1)
         self.workers = threading.Semaphore(WORKERS)
+        self.budget = Budget()
         self.index = threading.Lock()
         self.filling = threading.Lock()
 
@@ -248,17 +301,17 @@ class Service:
         if self.mistake == "retries":
             for _ in range(3):
                 with contextlib.suppress(OSError):
-                    return post("vectors", self.timeout)
+                    return fetch("vectors", self.timeout)
             return self.keywords()
         if self.mistake == "wrong-exception":
             try:
-                return post("vectors", self.timeout)
+                return fetch("vectors", self.timeout)
             except ConnectionRefusedError:
                 return self.keywords()
         if not self.breaker.allows():
             return self.keywords()
         try:
-            found = post("vectors", self.timeout)
+            found = fetch("vectors", self.timeout)
             self.breaker.worked()
             return found
         except OSError:
@@ -268,16 +321,44 @@ class Service:
     # -- answers
 
     def words(self):
-        body = post("model", 30 * SLOW)
-        if self.mistake != "cut-stream" and "[DONE]" not in body:
+        answer = post("model", 30 * SLOW)
+        if answer.status != 200:
+            raise Denied(answer.status)
+        told = events(answer.text)
+        if not answer.text and self.mistake == "blank-page" or not told and self.mistake == "garbage-in":
+            return answer.text
+        if not answer.whole and self.mistake != "cut-stream" or not told:
             raise Cut
-        return body.replace("[DONE]", "END")
+        if "[DONE]" not in told and self.mistake not in ("cut-stream", "half-answer"):
+            raise Cut
+        parts = [json.loads(one)["choices"] for one in told if one != "[DONE]"]
+        words = "".join(part[0]["delta"].get("content") or "" for part in parts if part)
+        return words + ("END" if "[DONE]" in told else "")
+
+    def may_ask_again(self, status):
+        """`status` of an error, or None when there was none."""
+        if self.mistake == "retry-storm":
+            return True
+        if self.mistake == "waits-for-quota" and status == 429:
+            time.sleep(20)
+            return True
+        return status != 429 and self.budget.spend()
 
     def write(self):
         found = self.documents()
-        for _ in range(2):
-            with contextlib.suppress(Cut, OSError):
+        self.budget.earn()
+        for _ in range(10 if self.mistake == "retry-storm" else 2):
+            status = None
+            try:
                 return f"answer from {found}: {self.words()}"
+            except Denied as denied:
+                if self.mistake == "no-second-try":
+                    raise
+                status = denied.args[0]
+            except (Cut, OSError, ValueError, LookupError):
+                pass
+            if not self.may_ask_again(status):
+                break
         if self.mistake == "model-or-nothing":
             raise Cut
         return f"answer from {found} alone END"
