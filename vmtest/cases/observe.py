@@ -1,13 +1,17 @@
 #!/usr/bin/python3
 # timeout: 200
 """What `observe` counts is what was done: by whom, to whom, how often and how long; beside faults, and it leaves nothing."""
+import ctypes
+import errno
 import os
 import signal
+import socket
+import urllib.request
 
 import chaos
 import leftovers
 import place
-from case import alone, check, check_equal, expect, main, part, wait_until
+from case import alone, check, check_equal, expect, main, part, skip, wait_until
 from observed import Observed
 from scene import NEIGHBOUR, VICTIM, Scene
 
@@ -245,6 +249,52 @@ def prometheus():
     wanted = f'side="client",process="victim",cgroup="{VICTIM}",endpoint="127.0.0.1:{PLAIN}"'
     check(f"chaosbpf_observe_requests_total{{{wanted}}} 5" in lines, "\n".join(lines))
     check(f"chaosbpf_observe_response_seconds_count{{{wanted}}} 5" in lines, "and their times")
+
+
+@alone
+def metrics():
+    """Its own /metrics, on loopback alone, with the same numbers."""
+    try:
+        ctypes.CDLL("libmicrohttpd.so.12")
+    except OSError:
+        skip("libmicrohttpd is not here")
+    wanted = f'side="client",process="victim",cgroup="{VICTIM}",endpoint="127.0.0.1:{PLAIN}"'
+    line = f"chaosbpf_observe_requests_total{{{wanted}}} 5"
+    said = ""
+    with Observed("--cgroup", VICTIM, "--listen"):
+        ask(scene.victim, "127.0.0.1", PLAIN, 5)
+
+        def told():
+            nonlocal said
+            with urllib.request.urlopen("http://127.0.0.1:9469/metrics", timeout=20) as answer:
+                said = answer.read().decode()
+            return line in said.splitlines()
+
+        wait_until(told, "the numbers to be told", seconds=30, pause=0.2)
+        for family, address in ((socket.AF_INET, "10.77.1.1"), (socket.AF_INET6, "::1")):
+            with socket.socket(family) as sock:
+                check_equal(sock.connect_ex((address, 9469)), errno.ECONNREFUSED, f"/metrics at {address}")
+    check("# TYPE chaosbpf_observe_requests_total counter" in said, "as Prometheus reads it")
+
+
+@alone
+def told_apart_and_together():
+    """By process, by cgroup and by endpoint: the same requests, summed up otherwise."""
+    rows = {}
+    with Observed("--side", "client", "--port", f"{PLAIN},{ECHO}", "--by", "process") as process, \
+            Observed("--side", "client", "--port", f"{PLAIN},{ECHO}", "--by", "cgroup") as cgroup, \
+            Observed("--side", "client", "--port", f"{PLAIN},{ECHO}", "--by", "endpoint") as endpoint:
+        for host in ("127.0.0.1", "10.77.1.2"):
+            ask(scene.victim, host, PLAIN, 4)
+            ask(scene.neighbour, host, PLAIN, 3)
+        number = scene.victim.open("127.0.0.1", ECHO)["id"]
+        for _ in range(2):
+            check_equal(scene.victim.ping(number)["error"], None, "echo")
+    for name, seen in (("process", process), ("cgroup", cgroup), ("endpoint", endpoint)):
+        rows[name] = {row[name]: row["requests"] for row in seen.rows}
+        check_equal(len(rows[name]), len(seen.rows), f"one line for each {name}: {seen.rows}")
+    check_equal(rows, {"process": {"victim": 10, "neighbour": 6}, "cgroup": {VICTIM: 10, NEIGHBOUR: 6},
+                       "endpoint": {f"127.0.0.1:{PLAIN}": 7, f"10.77.1.2:{PLAIN}": 7, f"127.0.0.1:{ECHO}": 2}}, "requests")
 
 
 def teardown():
