@@ -250,7 +250,7 @@ is_proven() { # KERNEL CASE
 }
 
 # A case says `# cgroup: hybrid` when it wants v1 hierarchies, and `# userland: real` when it wants real servers: such
-# cases of a kernel share a guest of their own.
+# cases of a kernel share a guest of their own. One with `# guest: own` leaves it in a state that no other may meet.
 wants() { # CASE KEY VALUE
 	grep -q "^# $2: *$3" "$here/cases/$1.py"
 }
@@ -273,7 +273,7 @@ start_cases() { # KERNEL GUEST CASES...
 }
 
 run_cases() {
-	local version names plain=() hybrid=() real_ones=() name shard part i
+	local version names plain=() hybrid=() real_ones=() own=() name shard part i
 	mapfile -t versions < <(all_kernels | select_names "$kernels")
 	mapfile -t names < <(all_cases | select_names "$cases")
 	[ ${#versions[@]} -gt 0 ] || { echo "vmtest: no kernel named '$kernels'; see --list" >&2 && exit 2; }
@@ -283,6 +283,8 @@ run_cases() {
 			hybrid+=("$name")
 		elif wants "$name" userland real; then
 			real_ones+=("$name")
+		elif wants "$name" guest own; then
+			own+=("$name")
 		else
 			plain+=("$name")
 		fi
@@ -308,6 +310,7 @@ run_cases() {
 		done
 		start_cases "$version" hybrid "${hybrid[@]}"
 		start_cases "$version" real "${real_ones[@]}"
+		for name in "${own[@]}"; do start_cases "$version" "of-$name" "$name"; done
 	done
 	wait
 	summary "$((${#versions[@]} * ${#names[@]}))"
