@@ -23,6 +23,9 @@ QUESTION = {"model": "tiny", "stream": True, "max_tokens": 48, "messages": [{"ro
 
 SILENT = rules_step("silent", CHROMA, {"drop": True})
 CUT = rules_step("cut", MODEL, {"break-after": {"bytes": "2KiB", "how": "reset"}}, per="request")
+CHAT = {"method": "POST", "path": "/v1/*"}
+CLEAN = rules_step("clean", MODEL, {"break-after": {"chunks": 5, "how": "clean"}}, http=CHAT)
+ERROR = rules_step("error", MODEL, {"status": 500, "as": "llama-server"}, http=CHAT, percent=50, seed=7)
 KEYS = {
     "probes": f"[{probe(every='3s', timeout='40s')}]",
     "during": '{ ask.success: ">= 90%", ask.p90: "<= 16s", within: 10s }',
@@ -36,6 +39,8 @@ FOUND = {
     "lazy-breaker": (SILENT, "during: ask.p90"),
     "retries": (SILENT, "during: ask.p90"),
     "cut-stream": (CUT, "during: ask.success"),
+    "half-answer": (CLEAN, "during: ask.success"),
+    "no-second-try": (ERROR, "during: ask.success"),
 }
 
 
@@ -106,6 +111,16 @@ def good_passes_silent():
 @alone
 def good_passes_cut():
     passes("cut", CUT)
+
+
+@alone
+def good_passes_clean():
+    passes("clean", CLEAN)
+
+
+@alone
+def good_passes_error():
+    passes("error", ERROR)
 
 
 def add(mistake):
