@@ -1,12 +1,15 @@
 #!/usr/bin/python3
-# timeout: 900
+# timeout: 1200
 """`run`: every way out ends the faults, and says what it was; steps and probes of every kind."""
+import http.server
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+import urllib.parse
 
 import chaos
 import experiments
@@ -104,6 +107,50 @@ def stop_ends_a_run_that_has_broken_nothing_yet():
         check("chaosbpf stop" in json.loads(out)["reason"], f"reason: {out}")
         check_equal(chaos.status().all["loaded"], False, "loaded after a run that was stopped")
     check_equal(chaos.chaos("stop", "--json").json["experiment_told"], False, "nobody listens any more")
+
+
+class Prometheus(http.server.BaseHTTPRequestHandler):
+    """Of the only query that it knows it says 5 and 3 by turns."""
+    asked = 0
+
+    def do_GET(self):
+        Prometheus.asked += 1
+        known = urllib.parse.parse_qs(urllib.parse.urlparse(self.path).query).get("query") == ["queue_length{app='rag'}"]
+        result = [{"metric": {}, "value": [time.time(), "5" if Prometheus.asked % 2 else "3"]}] if known else []
+        body = json.dumps({"status": "success", "data": {"resultType": "vector", "result": result}}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+@alone
+def asked_of_prometheus():
+    """A measure that is somebody else's: its value is promised like any other, and may be what fails."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 9090), Prometheus)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    query = """query: "queue_length{app='rag'}", every: 500ms, timeout: 10s"""
+    probes = f"""
+  - {{ name: ask, http: "http://127.0.0.1:8080/ask", timeout: 12s }}
+  - {{ name: queue, prometheus: "http://127.0.0.1:9090", {query} }}
+  - {{ name: short, prometheus: "http://127.0.0.1:9090", {query}, expect: {{ value: "< 4" }} }}
+  - {{ name: unknown, prometheus: "http://127.0.0.1:9090", query: nothing, every: 500ms, timeout: 10s }}"""
+    promised = '{ queue.success: "== 100%", queue.value: ">= 3", unknown.success: "== 0%" }'
+    try:
+        with Variant("retries"):
+            result = run(experiment("rag-queue-holds", REFUSED, probes=probes, during=promised, observe="8s"))
+            check_equal(result.code, 0, f"exit code of {result}")
+            ok = {one["name"]: (one["ok"], one["attempts"]) for one in result.json["probes"]}
+            check(0 < ok["short"][0] < ok["short"][1], f"3 is as expected, and 5 is not: {ok}")
+            result = run(experiment("rag-queue-long", REFUSED, probes=probes, during='{ queue.value: "< 3" }', observe="8s"))
+            check_equal(result.code, 4, f"exit code of {result}")
+            check_equal(failed(result.json), ["during: queue.value"], "blamed")
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 @alone
