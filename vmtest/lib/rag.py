@@ -44,6 +44,9 @@ SERVICE = 8080
 # Where they are and what they are asked; real servers have other ports and want other requests.
 PLACES = {"vectors": [6333, "/query", {}], "model": [9000, "/v1/chat/completions", {"stream": True}], "cache": [6379],
           **json.loads(os.environ.get("RAG_PLACES", "{}"))}
+# Answers as JSON, with `complete` for a whole one, and an honest 503: what the drills of rules/experiments expect.
+JSON = "RAG_JSON" in os.environ
+WORDS = int(os.environ.get("RAG_WORDS", "4"))  # of the stand-in of a model
 SLOW = float(os.environ.get("RAG_SLOW", "1"))  # times as patient
 MISTAKES = ("wrong-exception", "lazy-breaker", "long-timeout", "retries", "slow-fallback", "cut-stream", "half-answer",
             "no-second-try", "retry-storm", "waits-for-quota", "garbage-in", "blank-page", "long-prompt", "flush-storm")
@@ -232,7 +235,7 @@ STREAM_HEAD = (b"HTTP/1.1 200 OK\r\nServer: llama.cpp\r\nAccess-Control-Allow-Or
 def stream(peer):
     read_request(peer)
     peer.sendall(STREAM_HEAD)
-    words = [json.dumps({"choices": [{"delta": {"content": f"word{word} {'x' * 1000} "}}]}) for word in range(4)]
+    words = [json.dumps({"choices": [{"delta": {"content": f"word{word} {'x' * 1000} "}}]}) for word in range(WORDS)]
     for data in (*words, "[DONE]"):
         event = f"data: {data}\n\n".encode()
         peer.sendall(b"%x\r\n%s\r\n" % (len(event), event))
@@ -246,6 +249,18 @@ def dependencies():
 
 
 # ---- the service
+
+def told(answer):
+    """What /ask says."""
+    words = answer.rpartition(": ")[2]  # without what they were made from
+    whole = {"complete": True} if words.endswith("END") else {}
+    return json.dumps({"answer": words, **whole}) if JSON else answer
+
+
+def failed(error):
+    """Status and body for what went wrong."""
+    return (503, json.dumps({"error": "no answer"})) if JSON else (500, type(error).__name__)
+
 
 class Breaker:
     def __init__(self, failures):
@@ -371,7 +386,7 @@ class Service:
             end = time.monotonic() + length / LONGEST
             while time.monotonic() < end and not gone(peer):
                 time.sleep(0.1)
-            respond(peer, 200, self.write())
+            respond(peer, 200, told(self.write()))
 
     # -- what is popular
 
@@ -401,7 +416,7 @@ class Service:
             else:
                 respond(peer, 200, self.popular() if path.startswith("/popular") else "ok")
         except Exception as error:  # pylint: disable=broad-except # as frameworks do
-            respond(peer, 500, type(error).__name__)
+            respond(peer, *failed(error))
 
 
 if __name__ == "__main__":
