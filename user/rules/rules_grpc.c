@@ -13,7 +13,8 @@ int key_grpc(struct parser *p, const struct node *node, void *target)
 	int err = value_choice(p, node, grpc_names, &index);
 
 	fault->faults |= 1U << CHAOS_GRPC;
-	fault->grpc = grpc_codes[index];
+	if (!err)
+		fault->grpc = grpc_codes[index];
 	return err;
 }
 
