@@ -532,6 +532,8 @@ class Proxy:
     """What a user would put in between instead: it passes everything on, and refuses what is asked of /refused itself."""
 
     HAPROXY = """
+        global
+            nbthread 1
         defaults
             mode http
             timeout connect 60s
