@@ -432,6 +432,10 @@ static void add_notes(const struct load *load, size_t index, struct rule_plan *p
 		add_note(plan, "its own %s is replaced by the command's", target_may_come(rule) ? "cgroup" : "pid");
 	if (rule->fault.faults & FAULTS_BY_PROBE)
 		add_probe_notes(load, rule, plan);
+	if (rule->fault.faults & 1 << CHAOS_CALL && !rule->fault.call_runs)
+		add_note(plan,
+			 "the result is a number or a pointer: one that is floating-point, or a struct by value, is "
+			 "not given, and symbols do not tell");
 	if (rule_needs_assist(rule))
 		add_assist_notes(rule, plan);
 	if (rule->fault.reset_inside)
