@@ -224,6 +224,7 @@ settle() { # GUEST
 	case $1 in
 	hybrid) cgroup=hybrid ;;
 	real) real=$("$here/real.sh") ;;
+	turns-*) accel=${accel/thread=multi/thread=single} ;;
 	esac
 }
 
@@ -250,7 +251,9 @@ is_proven() { # KERNEL CASE
 }
 
 # A case says `# cgroup: hybrid` when it wants v1 hierarchies, and `# userland: real` when it wants real servers: such
-# cases of a kernel share a guest of their own. One with `# guest: own` leaves it in a state that no other may meet.
+# cases of a kernel share a guest of their own. One with `# guest: own` leaves it in a state that no other may meet, one with
+# `# processors: in turn` needs instructions that are written to be those that are executed: with a thread for each processor
+# QEMU now and then runs what was there before (seen in the page where the kernel steps over a probed instruction).
 wants() { # CASE KEY VALUE
 	grep -q "^# $2: *$3" "$here/cases/$1.py"
 }
@@ -273,7 +276,7 @@ start_cases() { # KERNEL GUEST CASES...
 }
 
 run_cases() {
-	local version names plain=() hybrid=() real_ones=() own=() name shard part i
+	local version names plain=() hybrid=() real_ones=() own=() turns=() name shard part i
 	mapfile -t versions < <(all_kernels | select_names "$kernels")
 	mapfile -t names < <(all_cases | select_names "$cases")
 	[ ${#versions[@]} -gt 0 ] || { echo "vmtest: no kernel named '$kernels'; see --list" >&2 && exit 2; }
@@ -285,6 +288,8 @@ run_cases() {
 			real_ones+=("$name")
 		elif wants "$name" guest own; then
 			own+=("$name")
+		elif wants "$name" processors "in turn"; then
+			turns+=("$name")
 		else
 			plain+=("$name")
 		fi
@@ -311,6 +316,7 @@ run_cases() {
 		start_cases "$version" hybrid "${hybrid[@]}"
 		start_cases "$version" real "${real_ones[@]}"
 		for name in "${own[@]}"; do start_cases "$version" "of-$name" "$name"; done
+		for name in "${turns[@]}"; do start_cases "$version" "turns-$name" "$name"; done
 	done
 	wait
 	summary "$((${#versions[@]} * ${#names[@]}))"

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# processors: in turn
 # timeout: 300
 """The process that sets results where a probe cannot (user/inside/assist*.c), on this kernel: the tests of tests/bpf that are its.
 
