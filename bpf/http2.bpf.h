@@ -196,7 +196,7 @@ static always bool is_to_be_reset(struct work *w)
 	const bool possible = w->whole && http2_has_room(w->edit.length);
 	__u64 unit;
 
-	if (!r || !stats)
+	if (!r || !stats || !does(r, CHAOS_GRPC)) /* the rule is over, and the connection another one's */
 		return false;
 	w->verdict.request = (w->edit.stream + 1) / 2;
 	unit = throw(r->seed, w->verdict.connection, w->verdict.request);

@@ -182,6 +182,35 @@ Test(http2, older_than_the_rule)
 	live_ends(&live);
 }
 
+#define TWO \
+	"version: 1\nrules:\n" \
+	"- { name: a, match: { everything: true }, fault: { grpc: unavailable }, duration: 1h, max-hits: 1 }\n" \
+	"- { name: b, match: { everything: true }, fault: { delay: 1ms }, duration: 1h }\n"
+
+/* The connection is another rule's then. */
+Test(http2, when_the_rule_is_over)
+{
+	struct live live;
+	struct ends e;
+
+	go_live(&live, TWO);
+	e = begin_connection();
+	begin_frames();
+	add_call(1, 40);
+	say(e.server, server_says, says);
+	expect_heard(&e, wants, "the last of the rule");
+	for (unsigned int stream = 3; stream < 9; stream += 2) {
+		begin_frames();
+		add_call(stream, 40);
+		say(e.server, server_says, says);
+		expect_original(&e, says, "behind it");
+	}
+	cr_expect_eq(stats_of_rule(&live.l, 0).injected, 1);
+	cr_expect_eq(stats_of_rule(&live.l, 1).faults[CHAOS_GRPC], 0);
+	part_company(&e);
+	live_ends(&live);
+}
+
 Test(http2, what_is_no_http2)
 {
 	struct live live;
