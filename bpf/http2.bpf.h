@@ -145,9 +145,7 @@ __noinline int chaos_http2_write(struct __sk_buff *skb)
 		end = w->begun + w->come;
 	if (!after(end, begin))
 		return 1;
-#pragma unroll
-	for (__u32 i = 0; i < CHAOS_HTTP2_TEXT; i++)
-		w->text[i] = http2_text_byte(&w->edit, i);
+	http2_put_reset(w->text, &w->edit);
 	w->length = CHAOS_HTTP2_TEXT;
 	w->last_chunk = ~0U;
 	return write_answer(skb, w, w->segment + (begin - w->begun), end - begin, begin - w->edit.at, w->checksum);

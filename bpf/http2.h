@@ -112,45 +112,34 @@ static always bool http2_is_first_message(struct chaos_http2_reader *r, const st
 	return f->type == HTTP2_DATA && f->stream && http2_message_begins(r, f->stream);
 }
 
-/* Is there room for a RST_STREAM, and a frame around what is left? */
+/* The payload alone has to hold the RST_STREAM: the head that DATA had is needed for what is left of it. */
 static always bool http2_has_room(__u32 length)
 {
-	return length + HTTP2_HEAD >= HTTP2_RST + HTTP2_HEAD;
+	return length >= HTTP2_RST;
 }
 
-/* Byte `i` of what comes in the place of DATA, CHAOS_HTTP2_TEXT bytes: RST_STREAM with this code, and the head of DATA. */
-static always __u8 http2_text_byte(const struct chaos_http2_edit *e, __u32 i)
+static always void http2_put_head(__u8 *to, __u32 length, enum http2_type type, __u32 stream)
 {
-	const __u32 rest = e->length - HTTP2_RST;
+	to[0] = length >> 16;
+	to[1] = length >> 8;
+	to[2] = length;
+	to[3] = type;
+	to[4] = 0; /* flags */
+	to[5] = stream >> 24;
+	to[6] = stream >> 16;
+	to[7] = stream >> 8;
+	to[8] = stream;
+}
 
-	switch (i) {
-	case 2:
-		return 4;
-	case 3:
-		return HTTP2_RST_STREAM;
-	case 5:
-	case 18:
-		return e->stream >> 24;
-	case 6:
-	case 19:
-		return e->stream >> 16;
-	case 7:
-	case 20:
-		return e->stream >> 8;
-	case 8:
-	case 21:
-		return e->stream;
-	case 12:
-		return e->code;
-	case 13:
-		return rest >> 16;
-	case 14:
-		return rest >> 8;
-	case 15:
-		return rest;
-	default: /* lengths' and codes' upper bytes, flags, and the type of DATA */
-		return 0;
-	}
+/* What comes in the place of DATA, CHAOS_HTTP2_TEXT bytes: RST_STREAM with this code, and the head of DATA. */
+static always void http2_put_reset(__u8 *to, const struct chaos_http2_edit *e)
+{
+	http2_put_head(to, HTTP2_RST - HTTP2_HEAD, HTTP2_RST_STREAM, e->stream);
+	to[9] = 0;
+	to[10] = 0;
+	to[11] = 0;
+	to[12] = e->code;
+	http2_put_head(to + HTTP2_RST, e->length - HTTP2_RST, HTTP2_DATA, e->stream);
 }
 
 #endif

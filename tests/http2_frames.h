@@ -43,8 +43,7 @@ static inline unsigned int reset_streams(unsigned char *bytes, size_t size, unsi
 		if (!http2_is_likely(&f) || f.length > size - at - HTTP2_HEAD)
 			break;
 		if (http2_is_first_message(&r, &f) && http2_has_room(f.length)) {
-			for (unsigned int i = 0; i < CHAOS_HTTP2_TEXT; i++)
-				bytes[at + i] = http2_text_byte(&edit, i);
+			http2_put_reset(bytes + at, &edit);
 			count++;
 		}
 		at += HTTP2_HEAD + f.length;
