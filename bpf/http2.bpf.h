@@ -186,8 +186,11 @@ static always bool reset_stream(struct __sk_buff *skb, struct work *w)
 
 /* ---- deciding ---------------------------------------------------------------------------------------------------------- */
 
-/* The first message of an answer begins. `request` of events counts the streams of the connection: clients have the odd ones. */
-static always bool is_to_be_reset(struct work *w)
+/*
+ * The first message of an answer begins: is its stream reset? `request` of events counts the streams of the connection: clients
+ * have the odd ones.
+ */
+static always bool decide_reset(struct work *w)
 {
 	struct chaos_stats *stats = stats_of(w->verdict.rule);
 	const struct chaos_rule *r = rule_of(w->verdict.rule);
@@ -218,11 +221,11 @@ __noinline int chaos_http2_message(struct __sk_buff *skb)
 		;
 	if (w->stop != STOP_ASK)
 		return 1;
-	return is_to_be_reset(w) && !reset_stream(skb, w) ? 2 : 0;
+	return decide_reset(w) && !reset_stream(skb, w) ? 2 : 0;
 }
 
-/* Once for a connection that speaks something else. */
-static always bool is_foreign(struct __sk_buff *skb, struct chaos_sock *s, struct work *w)
+/* A connection that speaks something else is counted, once. */
+static always bool count_foreign(struct __sk_buff *skb, struct chaos_sock *s, struct work *w)
 {
 	const struct chaos_rule *r = rule_of(s->verdict.rule);
 	struct chaos_stats *stats = stats_of(s->verdict.rule);
@@ -284,7 +287,7 @@ static always bool is_followed(struct __sk_buff *skb, const struct packet *p, st
 		r->have = 0;
 		return true;
 	}
-	if (is_foreign(skb, s, w))
+	if (count_foreign(skb, s, w))
 		r->state = CHAOS_HTTP2_FOREIGN;
 	return false;
 }
