@@ -339,7 +339,8 @@ static always bool look_at_frames(struct __sk_buff *skb, __u32 network, const st
 	if (!p->payload)
 		return false;
 	kept = bpf_sk_storage_get(&chaos_http2, sk, NULL, wanted ? BPF_SK_STORAGE_GET_F_CREATE : 0);
-	if (!kept || (!wanted && !kept->edits))
+	/* Nothing to do again, and nothing to read. */
+	if (!kept || (!kept->edits && (!wanted || kept->state == CHAOS_HTTP2_FOREIGN)))
 		return false;
 	tcp = bpf_tcp_sock(sk);
 	return tcp && follow_http2(skb, network, p, s, kept, tcp->rcv_nxt, w);
