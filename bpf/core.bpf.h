@@ -693,9 +693,9 @@ static always bool decide_here(__u32 rule, const struct chaos_rule *r, struct ch
 	if (!chance(unit, at_present(r, r->percent_ppm, &r->percent_ramp)))
 		reason = CHAOS_SKIP_PERCENT;
 	else if (!possible)
-		reason = fault == CHAOS_BREAK_AFTER   ? CHAOS_SKIP_ENCRYPTED
+		reason = fault == CHAOS_BREAK_AFTER                       ? CHAOS_SKIP_ENCRYPTED
 			 : 1 << fault & (CHAOS_ANSWERS | 1 << CHAOS_GRPC) ? CHAOS_SKIP_NO_ROOM
-						      : CHAOS_SKIP_DEVICE;
+									  : CHAOS_SKIP_DEVICE;
 	else
 		reason = here ? take_here(rule, r) : take(rule, r);
 	return settle(r, stats, fault, reason);

@@ -6,9 +6,7 @@
 #ifndef USER_NAMES_H
 #define USER_NAMES_H
 
-extern const char *const fault_names[]; /* enum chaos_fault: drop, delay, refuse, reset, accept-silence, ... */
-const char *
-fault_word(unsigned int fault); /* of a bit of a rule's faults: as above, CHAOS_BREAK_CLEAN is break-after as well */
+extern const char *const fault_names[];        /* enum chaos_fault: drop, delay, refuse, reset, accept-silence, ... */
 extern const char *const dns_names[];          /* nxdomain, servfail, timeout, empty */
 extern const char *const per_names[];          /* connection, packet, request, call */
 extern const char *const operation_names[];    /* enum chaos_operation: open, create, read, ... */
@@ -24,6 +22,9 @@ extern const char *const skip_names[];                /* percent, max-hits, max-
 extern const char *const protocol_names[];            /* tcp, udp */
 extern const char *const refuse_names[];              /* refused, timeout, unreachable, denied */
 extern const int refuse_errnos[];                     /* in that order */
+
+/* Of a bit of a rule's faults, as fault_names has it; CHAOS_BREAK_CLEAN is break-after as well. */
+const char *fault_word(unsigned int fault);
 
 /* "unavailable" for an error of HTTP/2; "unknown" when no status of gRPC goes by it here. */
 const char *grpc_name(unsigned int code);

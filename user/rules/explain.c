@@ -435,12 +435,12 @@ static void say_dns(struct sentence *s, const struct rule *rule)
 	say(s, " %s", becomes[rule->fault.dns]);
 }
 
-/* "are reset after 4096 bytes of each response" */
 void say_chunks(struct sentence *s, uint32_t chunks)
 {
 	say(s, "%u chunk%s", chunks, chunks == 1 ? "" : "s");
 }
 
+/* "are reset after 4096 bytes of each response" */
 static void say_break(struct sentence *s, const struct rule *rule)
 {
 	static const char *const how[] = { "are reset", "are closed", "go silent" };

@@ -161,11 +161,12 @@ int key_chunks(struct parser *p, const struct node *node, void *uint32); /* even
 int key_error_event(struct parser *p, const struct node *node, void *fault);
 int key_drop_done(struct parser *p, const struct node *node, void *fault);
 int key_garble(struct parser *p, const struct node *node, void *fault);
+int stream_break(struct parser *p, const struct node *node, struct fault *fault); /* of break-after's map */
 
 /* user/rules/rules_grpc.c */
+
 int key_grpc(struct parser *p, const struct node *node, void *fault);
-int grpc_check(struct parser *p, const struct node *node, struct rule *rule);
-int stream_break(struct parser *p, const struct node *node, struct fault *fault); /* of break-after's map */
+int grpc_check(struct parser *p, const struct node *node, struct rule *rule); /* as fault_check() */
 
 /* user/rules/rules_call.c */
 

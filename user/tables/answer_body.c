@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * What the bodies of answers, and events of streams, say that are made up. As providers say it: clients look for the status,
- * for `retry-after`, and for the code or type in here. Texts are the shortest of the right shape, since they have to fit into the server's answer.
+ * for `retry-after`, and for the code or type in here. Texts are the shortest of the right shape, since they have to fit into
+ * the server's answer.
  */
 #include "user/tables/answer_body.h"
 
