@@ -232,8 +232,8 @@ $(BUILD)/victims/operations: tests/victims/operations.c
 	@mkdir -p $(@D)
 	$(call msg,CC,$<)$(CC) $(VICTIM_CFLAGS) -D_GNU_SOURCE $< -o $@ -lpthread
 
-$(BUILD)/victims/registers: tests/victims/registers.c $(BUILD)/victims/libcudart.so.12
-	$(call msg,CC,$<)$(CC) $(VICTIM_CFLAGS) -Wl,-rpath,'$$ORIGIN' -Wl,-rpath-link,$(@D) $^ -o $@ -lpthread
+$(BUILD)/victims/registers: tests/victims/registers.c $(BUILD)/victims/libcudart.so.12 tests/checked_call.h
+	$(call msg,CC,$<)$(CC) $(VICTIM_CFLAGS) -Wl,-rpath,'$$ORIGIN' -Wl,-rpath-link,$(@D) $(filter-out %.h,$^) -o $@ -lpthread
 
 $(BUILD)/victims/stripped/%: $(BUILD)/victims/%
 	@mkdir -p $(@D)

@@ -3,6 +3,8 @@
 
 #include <link.h>
 
+#include "tests/checked_call.h"
+
 #ifdef __x86_64__
 
 /* Each begins with `first`, goes on with `rest` and ends at its own `ret`. */
@@ -64,33 +66,8 @@ const struct shape shapes[] = {
 };
 const size_t shape_count = sizeof(shapes) / sizeof(shapes[0]);
 
-/*
- * The zero flag is set when the function is called (for the conditional jumps), and eax holds 7 (for the bare `ret`). After it,
- * AC, DF and TF have to be clear.
- */
-asm(".pushsection .text\n.globl checked_call\n.type checked_call, @function\n"
-    "checked_call:\n"
-    "push %rbx\npush %rbp\npush %r12\npush %r13\npush %r14\npush %r15\npush %rsi\n"
-    "mov %rsp, %rbx\n"
-    "movabs $0x1112131415161718, %rbp\n"
-    "movabs $0x2122232425262728, %r12\n"
-    "movabs $0x3132333435363738, %r13\n"
-    "movabs $0x4142434445464748, %r14\n"
-    "movabs $0x5152535455565758, %r15\n"
-    "mov $7, %eax\n"
-    "cmp %rax, %rax\n"
-    "call *%rdi\n"
-    "xor %ecx, %ecx\n"
-    "cmp %rsp, %rbx\nje 1f\ninc %rcx\nmov %rbx, %rsp\n1:\n"
-    "movabs $0x1112131415161718, %rdx\ncmp %rdx, %rbp\nje 1f\ninc %rcx\n1:\n"
-    "movabs $0x2122232425262728, %rdx\ncmp %rdx, %r12\nje 1f\ninc %rcx\n1:\n"
-    "movabs $0x3132333435363738, %rdx\ncmp %rdx, %r13\nje 1f\ninc %rcx\n1:\n"
-    "movabs $0x4142434445464748, %rdx\ncmp %rdx, %r14\nje 1f\ninc %rcx\n1:\n"
-    "movabs $0x5152535455565758, %rdx\ncmp %rdx, %r15\nje 1f\ninc %rcx\n1:\n"
-    "pushf\npop %rdx\ntest $0x40500, %edx\njz 1f\ninc %rcx\n1:\n"
-    "pop %rsi\nadd %rcx, (%rsi)\n"
-    "pop %r15\npop %r14\npop %r13\npop %r12\npop %rbp\npop %rbx\n"
-    "ret\n.size checked_call, . - checked_call\n.popsection");
+/* The zero flag is set when the function is called (for the conditional jumps), and eax holds 7 (for the bare `ret`). */
+CHECKED_CALL("%rdi", "%rsi", "mov $7, %eax\ncmp %rax, %rax\n");
 
 #else
 

@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "../checked_call.h"
+
 int cudaMalloc(void **out, size_t size);
 int cudaFree(void *pointer);
 
@@ -22,29 +24,8 @@ static volatile int going, end;
 
 #ifdef __x86_64__
 
-/* After the call AC, DF and TF have to be clear. Returns the result; adds to *bad what was not as before. */
 int checked_call(void **out, size_t size, uint64_t *bad, int (*function)(void **, size_t));
-asm(".pushsection .text\n.globl checked_call\n.type checked_call, @function\n"
-    "checked_call:\n"
-    "push %rbx\npush %rbp\npush %r12\npush %r13\npush %r14\npush %r15\npush %rdx\n"
-    "mov %rsp, %rbx\n"
-    "movabs $0x1112131415161718, %rbp\n"
-    "movabs $0x2122232425262728, %r12\n"
-    "movabs $0x3132333435363738, %r13\n"
-    "movabs $0x4142434445464748, %r14\n"
-    "movabs $0x5152535455565758, %r15\n"
-    "call *%rcx\n"
-    "xor %ecx, %ecx\n"
-    "cmp %rsp, %rbx\nje 1f\ninc %rcx\nmov %rbx, %rsp\n1:\n"
-    "movabs $0x1112131415161718, %rdx\ncmp %rdx, %rbp\nje 1f\ninc %rcx\n1:\n"
-    "movabs $0x2122232425262728, %rdx\ncmp %rdx, %r12\nje 1f\ninc %rcx\n1:\n"
-    "movabs $0x3132333435363738, %rdx\ncmp %rdx, %r13\nje 1f\ninc %rcx\n1:\n"
-    "movabs $0x4142434445464748, %rdx\ncmp %rdx, %r14\nje 1f\ninc %rcx\n1:\n"
-    "movabs $0x5152535455565758, %rdx\ncmp %rdx, %r15\nje 1f\ninc %rcx\n1:\n"
-    "pushf\npop %rdx\ntest $0x40500, %edx\njz 1f\ninc %rcx\n1:\n"
-    "pop %rdx\nadd %rcx, (%rdx)\n"
-    "pop %r15\npop %r14\npop %r13\npop %r12\npop %rbp\npop %rbx\n"
-    "ret\n.size checked_call, . - checked_call\n.popsection");
+CHECKED_CALL("%rcx", "%rdx", "");
 
 #else
 
