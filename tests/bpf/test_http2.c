@@ -57,6 +57,19 @@ static struct ends begin_connection(void)
 	return e;
 }
 
+/* A call between other frames; where its message is. */
+static size_t add_one_between(void)
+{
+	size_t message;
+
+	begin_frames();
+	add_to_both(HTTP2_PING, 1, 0, 8);
+	message = says + HTTP2_HEAD + 31;
+	add_call(1, 40);
+	add_to_both(HTTP2_WINDOW_UPDATE, 0, 0, 4);
+	return message;
+}
+
 Test(http2, however_it_is_cut)
 {
 	uint64_t reset = 0, left = 0;
@@ -64,11 +77,7 @@ Test(http2, however_it_is_cut)
 	size_t message;
 
 	go_live(&live, GRPC(""));
-	begin_frames();
-	add_to_both(HTTP2_PING, 1, 0, 8);
-	message = says + HTTP2_HEAD + 31;
-	add_call(1, 40);
-	add_to_both(HTTP2_WINDOW_UPDATE, 0, 0, 4);
+	message = add_one_between();
 	for (size_t first = 1; first <= says; first++) {
 		struct ends e = begin_connection();
 		char what[40];
@@ -79,10 +88,7 @@ Test(http2, however_it_is_cut)
 		if (first > message && first < message + HTTP2_HEAD) {
 			expect_original(&e, says, what);
 			left++;
-			begin_frames();
-			add_to_both(HTTP2_PING, 1, 0, 8);
-			add_call(1, 40);
-			add_to_both(HTTP2_WINDOW_UPDATE, 0, 0, 4);
+			add_one_between(); /* what is wanted, once more */
 		} else {
 			expect_heard(&e, wants, what);
 			reset++;
