@@ -18,16 +18,6 @@ from experiments import GROUP, Asked
 VECTORS, MODEL = experiments.VECTORS, experiments.MODEL
 
 
-def setup():
-    experiments.begin()
-    place.make_cgroup(GROUP)
-
-
-def teardown():
-    experiments.end()
-    place.remove_cgroup("case")
-
-
 def deps_test(*options, **keys):
     return chaos.chaos("deps", "test", "--json", "--cgroup", GROUP, "--baseline", "20s", "--each", "12s", "--gap", "6s",
                        "--delay", "3s", *options, timeout=400, **keys)
@@ -108,4 +98,4 @@ def refused():
     check("asked nothing" in result.err and time.monotonic() - begun < 60, f"the reason: {result}")
 
 
-main(setup, teardown)
+main(experiments.begin_watched, experiments.end_watched)

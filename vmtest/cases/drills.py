@@ -11,7 +11,6 @@ import os
 import re
 
 import experiments
-import place
 from case import alone, check, check_equal, main
 from experiments import GROUP, Watched, failed, run
 
@@ -78,13 +77,7 @@ for each in DRILLS:
 def setup():
     os.environ.update(RAG_JSON="1", RAG_WORDS="30")
     os.environ["RAG_PLACES"] = json.dumps({"model": [MODEL, "/v1/chat/completions", {"stream": True}]})
-    experiments.begin()
-    place.make_cgroup(GROUP)
+    experiments.begin_watched()
 
 
-def teardown():
-    experiments.end()
-    place.remove_cgroup("case")
-
-
-main(setup, teardown)
+main(setup, experiments.end_watched)

@@ -6,7 +6,6 @@ Somebody asks the service all the time. The good one answers without its vector 
 """
 import chaos
 import experiments
-import place
 from case import alone, check, check_equal, main
 from experiments import GROUP, REFUSED, SILENT, Asked, experiment, failed, run
 
@@ -19,16 +18,6 @@ PROMISED = {
     "baseline": "8s",
     "observe": "20s",
 }
-
-
-def setup():
-    experiments.begin()
-    place.make_cgroup(GROUP)
-
-
-def teardown():
-    experiments.end()
-    place.remove_cgroup("case")
 
 
 def check_measured(said, asked):
@@ -89,4 +78,4 @@ def aborts():
     check_equal(chaos.status().all["loaded"], False, "loaded after the abort")
 
 
-main(setup, teardown)
+main(experiments.begin_watched, experiments.end_watched)

@@ -8,7 +8,6 @@ for good (see lib/rag.py).
 import sys
 
 import experiments
-import place
 from case import alone, check, check_equal, main
 from experiments import CUT, GROUP, SILENT, Watched, experiment, model_step, probe, run
 
@@ -117,14 +116,4 @@ for one in DRILLS:
 for one in FOUND:
     add(f"{one.replace('-', '_')}_is_found", finds, one)
 
-def setup():
-    experiments.begin()
-    place.make_cgroup(GROUP)
-
-
-def teardown():
-    experiments.end()
-    place.remove_cgroup("case")
-
-
-main(setup, teardown)
+main(experiments.begin_watched, experiments.end_watched)

@@ -16,7 +16,7 @@ from case import wait_until
 COMMAND = "run-command"  # a name of a process that nobody else has
 RAG = os.path.join(os.path.dirname(os.path.abspath(__file__)), "rag.py")
 SERVICE, VECTORS, MODEL = 8080, 6333, 9000
-GROUP = "case/service"  # of those that are asked all the time; made by the case
+GROUP = "case/service"  # of the service, where it is to have one: begin_watched()
 
 folder = None
 running = []
@@ -155,6 +155,17 @@ def begin(dependencies=True):
 def end():
     for process in running:
         process.kill()
+
+
+def begin_watched():
+    """begin(), where the service has a cgroup of its own."""
+    begin()
+    place.make_cgroup(GROUP)
+
+
+def end_watched():
+    end()
+    place.remove_cgroup("case")
 
 
 # ---- runs
