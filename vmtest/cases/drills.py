@@ -11,7 +11,7 @@ import os
 import re
 
 import experiments
-from case import alone, check, check_equal, main
+from case import alone_as, check, check_equal, main
 from experiments import GROUP, Watched, failed, run
 
 RULES = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../rules"))
@@ -61,17 +61,9 @@ def finds(name):
         check(blamed in failed(result.json), f"{mistake}: {failed(result.json)} blamed, not {blamed}")
 
 
-def add(name, function, drilled):
-    """A part of its own, so that PART=name runs it alone."""
-    def one():
-        function(drilled)
-    one.__name__ = name
-    alone(one)
-
-
 for each in DRILLS:
-    add(f"good_passes_{each.replace('-', '_')}", passes, each)
-    add(f"{each.replace('-', '_')}_finds", finds, each)
+    alone_as(f"good_passes_{each}", passes, each)
+    alone_as(f"{each}_finds", finds, each)
 
 
 def setup():

@@ -8,7 +8,7 @@ for good (see lib/rag.py).
 import sys
 
 import experiments
-from case import alone, check, check_equal, main
+from case import alone_as, check, check_equal, main
 from experiments import CUT, GROUP, SILENT, Watched, experiment, model_step, probe, run
 
 
@@ -103,17 +103,9 @@ def finds(mistake):
           f"{mistake}: steady before: {said['hypotheses']}")
 
 
-def add(name, function, *args):
-    """A part of its own, so that PART=name runs it alone."""
-    def one():
-        function(*args)
-    one.__name__ = name
-    alone(one)
-
-
 for one in DRILLS:
-    add(f"good_passes_{one}", passes, one)
+    alone_as(f"good_passes_{one}", passes, one)
 for one in FOUND:
-    add(f"{one.replace('-', '_')}_is_found", finds, one)
+    alone_as(f"{one}_is_found", finds, one)
 
 main(experiments.begin_watched, experiments.end_watched)

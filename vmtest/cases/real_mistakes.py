@@ -13,7 +13,7 @@ import os
 import experiments
 import place
 import real
-from case import alone, check, check_equal, main, skip
+from case import alone_as, check, check_equal, main, skip
 from experiments import Variant, experiment, failed, probe, rules_step, run
 
 GROUP = "case/server"
@@ -103,35 +103,9 @@ def finds(mistake):
         check(result.json["injected"], f"{mistake}: nothing was injected")
 
 
-@alone
-def good_passes_silent():
-    passes("silent", SILENT)
-
-
-@alone
-def good_passes_cut():
-    passes("cut", CUT)
-
-
-@alone
-def good_passes_clean():
-    passes("clean", CLEAN)
-
-
-@alone
-def good_passes_error():
-    passes("error", ERROR)
-
-
-def add(mistake):
-    """A part of its own, so that PART=name runs it alone."""
-    def one():
-        finds(mistake)
-    one.__name__ = f"{mistake.replace('-', '_')}_is_found"
-    alone(one)
-
-
+for each, steps in {"silent": SILENT, "cut": CUT, "clean": CLEAN, "error": ERROR}.items():
+    alone_as(f"good_passes_{each}", passes, each, steps)
 for each in FOUND:
-    add(each)
+    alone_as(f"{each}_is_found", finds, each)
 
 main(setup, teardown)

@@ -53,6 +53,14 @@ def alone(function):
     return function
 
 
+def alone_as(name, function, *args):
+    """One of several parts that differ in what they are given; with a name of its own, so that PART=name runs it alone."""
+    def one():
+        function(*args)
+    one.__name__ = name.replace("-", "_")
+    alone(one)
+
+
 def skip(reason):
     raise Skip(reason)
 
