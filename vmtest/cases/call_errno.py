@@ -30,8 +30,7 @@ def zlib(cgroup):
 
 def setup():
     global victim, slow, neighbour, TRUE_CRC
-    here = {one["name"]: one["here"] for one in chaos.chaos("doctor", "--json").json["faults"]}
-    if not here["call"]:
+    if not chaos.doctor("faults")["call"]:
         skip("this kernel cannot do call")
     for name in ("victim", "slow", "neighbour", "program"):
         place.make_cgroup(f"case/{name}")

@@ -41,10 +41,9 @@ class Inside(Gpu):
 
 def setup():
     global by_probe
-    doctor = chaos.chaos("doctor", "--json").json
-    if not {one["name"]: one["here"] for one in doctor["faults"]}["gpu-oom"]:
+    if not chaos.doctor("faults")["gpu-oom"]:
         skip("this kernel cannot do gpu-oom")
-    by_probe = next(one["here"] for one in doctor["features"] if one["name"] == "probe-registers")
+    by_probe = chaos.doctor("features")["probe-registers"]
     os.makedirs(ELSEWHERE, exist_ok=True)
     for name in ("victim", "neighbour"):
         place.make_cgroup(f"case/{name}")

@@ -198,7 +198,7 @@ def of_curl():
 
 @part
 def doctor_tells_of_it():
-    here = {one["name"]: one["here"] for one in chaos.chaos("doctor", "--json").json["faults"]}
+    here = chaos.doctor("faults")
     check_equal([here.get(fault) for fault in ("status", "body", "hang")], [True] * 3, "what doctor says")
 
 

@@ -20,8 +20,7 @@ old = {}
 
 def setup():
     global scene
-    here = {one["name"]: one["here"] for one in chaos.chaos("doctor", "--json").json["faults"]}
-    if not here["errno"]:
+    if not chaos.doctor("faults")["errno"]:
         skip("this kernel has no programs in security hooks")
     scene = Scene()
     for port in (ALL, OLD, ANSWER, FEW, SERVED):

@@ -46,6 +46,11 @@ def start(*args, **options):
                             stderr=subprocess.PIPE, text=True, **options)
 
 
+def doctor(what):
+    """Of "faults" or "features": whether each can be had here, by name."""
+    return {one["name"]: one["here"] for one in chaos("doctor", "--json").json[what]}
+
+
 # ---- rules
 
 def yaml(value):
