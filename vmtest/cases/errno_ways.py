@@ -26,7 +26,7 @@ TOP = "/run/errno-ways"
 FILE = TOP + "/program/file"
 PROGRAM = TOP + "/program/true"
 OK = "ok"
-EMPTY_PATH, OPEN_TMPFILE = 0x1000, 0o20200000
+OPEN_TMPFILE = 0o20200000
 KERNEL_SENDS = OK if KERNEL < (6, 12) else "ECONNRESET"  # what the kernel itself sends, without a call for it
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -341,7 +341,7 @@ class Files:
 
     def tty(self, name):
         try:
-            struct.pack("i", os.get_terminal_size(self.fds[name]).lines)
+            os.get_terminal_size(self.fds[name])
         except OSError as problem:
             if problem.errno != errno.ENOTTY:
                 raise
