@@ -108,7 +108,7 @@ class Fleet:
 # Who is broken is named by a name that no other program of this machine has.
 EXPERIMENT = """
 version: 1
-experiment: fleet-{name}
+experiment: fleet-one
 environment: staging
 probes: [ {{ name: ask, http: "http://127.0.0.1:8080/ask", every: 500ms, timeout: 8s, expect: {{ status: 200, body-contains: END }} }} ]
 steady: {{ ask.success: ">= 99%" }}
@@ -131,8 +131,7 @@ class RealFleet(Fleet):
         self.services, self.running = services, []
         super().__init__(folder, codes)
         (self.folder / "rules").mkdir()
-        for name in ("one", "two"):
-            (self.folder / "rules" / f"{name}.yaml").write_text(EXPERIMENT.format(name=name, observe=observe))
+        (self.folder / "rules/one.yaml").write_text(EXPERIMENT.format(observe=observe))
         for name, mistake in services.items():
             self.serve(name, mistake)
 
@@ -164,7 +163,7 @@ class RealFleet(Fleet):
         python = self.folder / name / "fleet-rag"
         python.symlink_to(sys.executable)
         for words in (["dependencies"], ["service", mistake]):
-            command = shlex.join(map(str, ["exec", python, RAG, *words])).replace("'exec'", "exec")
+            command = shlex.join(map(str, ["exec", python, RAG, *words]))
             self.running.append(subprocess.Popen([self.folder / name / "sh", "-c", command], stdin=subprocess.DEVNULL))
         ask = "import urllib.request; print(urllib.request.urlopen('http://127.0.0.1:8080/ask', timeout=5).status)"
         end = time.monotonic() + 60
@@ -194,8 +193,8 @@ class RealFleet(Fleet):
             time.sleep(0.2)
         then()
 
-    def play_one(self, batch, experiment="one"):
-        return self.play(batch, chaosbpf_rules=self.folder / "rules", chaosbpf_experiment=f"{experiment}.yaml")
+    def play_one(self, batch):
+        return self.play(batch, chaosbpf_rules=self.folder / "rules", chaosbpf_experiment="one.yaml")
 
     def __enter__(self):
         return self
