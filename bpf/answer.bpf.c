@@ -14,10 +14,10 @@
  */
 #include "bpf/http2.bpf.h"
 #include "bpf/stream.bpf.h"
+#include "bpf/tls.bpf.h"
 #include "bpf/turn.bpf.h"
 
 #define PIECES      48 /* and so many times so many: 18 KiB of head */
-#define STATUS_END  12 /* behind the status in the first line */
 #define MAX_INTERIM 2
 
 /* ---- the head of the server's answer --------------------------------------------------------------------------------- */
@@ -67,11 +67,9 @@ __noinline int chaos_read_head(struct __sk_buff *skb)
 
 	if (!knobs.answers || !w || w->left < STATUS_END || bpf_skb_load_bytes(skb, w->at, w->first, STATUS_END))
 		return 0;
-	if (w->first[0] != 'H' || w->first[1] != 'T' || w->first[2] != 'T' || w->first[3] != 'P' ||
-	    w->first[4] != '/' || w->first[5] != '1' || w->first[6] != '.' || w->first[8] != ' ' ||
-	    !http_is_digit(w->first[9]) || !http_is_digit(w->first[10]) || !http_is_digit(w->first[11]))
+	w->status = status_in(w->first);
+	if (!w->status)
 		return 0;
-	w->status = 100 * (w->first[9] - '0') + 10 * (w->first[10] - '0') + (w->first[11] - '0');
 	http_read_answer(&w->reader);
 	w->read = STATUS_END;
 	w->at += STATUS_END;
@@ -81,11 +79,6 @@ __noinline int chaos_read_head(struct __sk_buff *skb)
 	return 1;
 }
 
-static always bool is_interim(const struct work *w)
-{
-	return w->status < 200 && w->status != 101;
-}
-
 /* ---- which form -------------------------------------------------------------------------------------------------------- */
 
 /* Does this form fit into the answer of which the head was read? */
@@ -93,22 +86,16 @@ __noinline int chaos_form_fits(struct __sk_buff *skb, __u32 number)
 {
 	const struct chaos_form *form = form_of(number);
 	const struct work *w = work_here();
-	bool counted, body;
-	__u32 all;
+	struct answer_head a = {};
 
 	if (!knobs.answers || !skb || !form || !w)
 		return 0;
-	body = w->status >= 200 && w->status != 204 && w->status != 304;
-	counted = w->reader.phase == HTTP_ANSWERED && w->reader.has_length && !w->reader.chunked &&
-		  w->reader.left < 1 << 30;
-	all = !counted ? 0 : w->read + (body && !w->bodiless ? (__u32)w->reader.left : 0);
-	if (form->kind == CHAOS_FORM_KEEP)
-		return counted && body && !w->bodiless && all >= form->length;
-	if (form->kind == CHAOS_FORM_CLOSE && form->brief > 1)
-		return !w->bodiless && w->come > form->length;
-	if (form->kind == CHAOS_FORM_CLOSE)
-		return !w->bodiless && (w->come >= form->length || all >= form->length);
-	return form->kind == CHAOS_FORM_NONE || w->bodiless || body;
+	a.reader = &w->reader;
+	a.status = w->status;
+	a.read = w->read;
+	a.come = w->come;
+	a.bodiless = w->bodiless;
+	return form_fits(form, &a);
 }
 
 /* The first of the rule's forms that fits; NULL: none. */
@@ -212,7 +199,7 @@ static always bool read_first(struct __sk_buff *skb, __u32 network, const struct
 		w->at = network + p->payload_offset + skip;
 		w->left = w->come;
 		*readable = chaos_read_head(skb);
-		if (!*readable || !is_interim(w))
+		if (!*readable || !is_interim(w->status))
 			return true;
 		*readable = false;
 		if (w->reader.phase != HTTP_ANSWERED)
@@ -245,6 +232,23 @@ static always bool look_at_first(struct __sk_buff *skb, __u32 network, const str
 	return false;
 }
 
+/* A stream inside TLS has been ended there (tls_stream.bpf.h): its connection ends here. */
+static always void follow_inside(struct chaos_http *h, const struct packet *p)
+{
+	const struct chaos_tls *tls = tls_of(&h->print.tls);
+	struct chaos_answer *a = &h->answer;
+
+	if (!tls || tls->order.state != CHAOS_ANSWER_ENDED)
+		return;
+	a->state = CHAOS_ANSWER_UNDER_WAY;
+	a->kind = CHAOS_FORM_CLOSE;
+	a->form = tls->order.form;
+	a->from = after(a->acked, p->seq) ? a->acked : p->seq;
+	a->end = a->from;
+	a->length = 0;
+	a->last_chunk = 0;
+}
+
 enum todo {
 	PASS_ON,
 	LOSE,
@@ -257,6 +261,8 @@ static always enum todo look_at(struct __sk_buff *skb, __u32 network, const stru
 	struct chaos_answer *a = &h->answer;
 	struct chaos_stats *stats = stats_of(h->request.rule);
 
+	if (knobs.tls && knobs.streams && a->state == CHAOS_ANSWER_IN_TLS)
+		follow_inside(h, p);
 	if (a->state == CHAOS_ANSWER_WAITS && look_at_first(skb, network, p, s, h, w))
 		return LOSE;
 	if (knobs.streams && a->state == CHAOS_ANSWER_STREAMS && follow_stream(skb, network, p, s, h, w))

@@ -265,17 +265,10 @@ struct call_told {
 static always void tell_call(__u32 rule, const struct chaos_owner *owner, const struct chaos_caller *caller,
 			     const struct call_told *what)
 {
-	struct chaos_totals *totals;
-	struct chaos_event *e;
-	__u32 zero = 0;
+	struct chaos_event *e = begin_event();
 
-	e = bpf_ringbuf_reserve(&chaos_events, sizeof(*e), 0);
-	if (!e) {
-		totals = bpf_map_lookup_elem(&chaos_totals, &zero);
-		if (totals)
-			count(&totals->events_dropped);
+	if (!e)
 		return;
-	}
 	__builtin_memset(e, 0, sizeof(*e));
 	e->time_ns = now_ns();
 	e->cgroup_id = owner->cgroup_id;

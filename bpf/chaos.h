@@ -289,6 +289,12 @@ enum chaos_role {
 	CHAOS_ROLE_INFO,      /* says how much memory is free, and how much there is */
 	CHAOS_ROLE_GET_ERROR, /* says what the last call of the thread failed with, and forgets it */
 	CHAOS_ROLE_PEEK_ERROR,
+	CHAOS_ROLE_TLS_WRITE, /* of a library for TLS, like all that follow: SSL_write(ssl, bytes, size) */
+	CHAOS_ROLE_TLS_WRITE_EX, /* (ssl, bytes, size, taken) */
+	CHAOS_ROLE_TLS_READ, /* SSL_read(ssl, bytes, size) */
+	CHAOS_ROLE_TLS_READ_EX, /* (ssl, bytes, size, got) */
+	CHAOS_ROLE_TLS_FREE, /* SSL_free(ssl) */
+	CHAOS_ROLE_TLS_RECORD, /* BIO_write(bio, record, size): what it has encrypted is handed on */
 };
 
 /* APIs that keep a last error for each thread do so apart. */
@@ -576,30 +582,46 @@ enum chaos_form_kind {
 	CHAOS_FORM_CLOSE, /* at its end the connection is closed */
 	CHAOS_FORM_DIGITS, /* the server's, with another status */
 	CHAOS_FORM_NONE,  /* no answer at all */
+	CHAOS_FORM_SHUT,  /* inside TLS: as long as what is read of the server's; the client closes the connection */
 	CHAOS_FORM_KIND_COUNT,
 };
 #define CHAOS_FORM_TEXT 1024
 #define CHAOS_FORM_FIRST 9 /* byte of the status in the first line */
 #define CHAOS_FORM_DIGITS_LENGTH 8 /* room for Content-Length */
-#define CHAOS_MAX_FORMS 6  /* of a rule */
+#define CHAOS_MAX_FORMS 9  /* of a rule */
 struct chaos_form {
 	__u16 length;	 /* bytes of text */
 	__u16 head;	 /* so many of them are the head */
-	__u16 length_at; /* CHAOS_FORM_KEEP: where the digits of Content-Length go, after spaces */
+	__u16 length_at; /* where the digits of Content-Length go, after spaces; 0: nowhere */
 	__u16 status;
 	__u8 kind;	 /* enum chaos_form_kind */
 	__u8 filler;	 /* what follows the text up to the end of the server's answer */
 	__u8 brief;	 /* 1: less than a real server would say; 2: not even how long it is, the end of the stream tells */
-	__u8 pad[5];
+	__u8 open_head;	 /* 1: what fills is a header's value, and the empty line comes behind it */
+	__u8 pad[4];
+	__u8 text[CHAOS_FORM_TEXT];
+};
+
+/* An answer, or how a stream ends, as it is written: byte by byte, wherever segments and reads begin. */
+struct chaos_made {
+	__u64 end;    /* bytes that come last, the first of them lowest, */
+	__u32 ends;   /* from this number on; ~0: there are none */
+	__u32 length; /* of the text; behind it comes filler */
+	__u8 filler;
+	__u8 pad[7];
 	__u8 text[CHAOS_FORM_TEXT];
 };
 
 /* The answer to a request that is to be another one. Written where packets arrive, but for `asked` and what it comes with. */
 enum chaos_answer_state {
+	CHAOS_ANSWER_NONE,
 	CHAOS_ANSWER_WAITS, /* for the server's first byte */
 	CHAOS_ANSWER_STREAMS, /* its head has passed, what comes is read for the events in it */
 	CHAOS_ANSWER_UNDER_WAY,
 	CHAOS_ANSWER_LEFT, /* as it is */
+	CHAOS_ANSWER_LAST_CHUNK, /* inside TLS: it is over but for the chunk that says so */
+	CHAOS_ANSWER_IN_TLS, /* what becomes of it is decided inside the process */
+	CHAOS_ANSWER_ENDED, /* before the server's end: nothing that comes is for anybody */
 };
 struct chaos_answer {
 	__u32 from;    /* number of its first byte */
@@ -640,6 +662,22 @@ struct chaos_stream_reader {
 	__u8 json;	 /* it has lines of JSON */
 	__u8 allowed;	 /* the rule's fault has been decided: changes are made */
 	__u8 pad[3];
+};
+
+/* Why reading stops. */
+enum chaos_stream_stop {
+	STOP_NOT,
+	STOP_ASK,   /* may the byte `change_at` be changed? */
+	STOP_HERE,  /* the stream ends before the next byte */
+	STOP_OTHER, /* it would, and is no stream of events */
+};
+
+/* The fault in question, and what came of it. */
+struct chaos_stream_fault {
+	__u32 fault;     /* enum chaos_fault */
+	__u32 chunks;    /* see struct chaos_rule: stream_chunks */
+	__u32 stop;      /* enum chaos_stream_stop */
+	__u32 change_at; /* number of a byte that is to be another */
 };
 
 /* Where the reader of requests stands, see bpf/http.h. */
@@ -806,6 +844,31 @@ enum chaos_begins {
 	CHAOS_BEGINS_HERE, /* until that is taken note of: a packet may be lost, and sent again */
 };
 
+/*
+ * Inside TLS, see bpf/tls.bpf.c. A connection is known by where the library has it in the memory of a process; what it has
+ * written is found again where its packets leave by eight bytes of each record, encrypted as they are.
+ */
+#define CHAOS_MAX_TLS 4096 /* connections; of more than that, those that have been idle for longest are forgotten */
+#define CHAOS_PRINT_AT 13 /* of a record: behind its head and what TLS 1.2 puts there for all to count */
+struct chaos_tls_key {
+	__u64 ssl;
+	__u64 started; /* the process, since numbers of processes come again */
+	__u32 pid;
+	__u32 pad;
+};
+enum chaos_print_flag {
+	CHAOS_PRINT_KNOWN = 1, /* all that rules ask of a request is known with this record */
+	CHAOS_PRINT_HEAD = 2, /* it was HEAD */
+	CHAOS_PRINT_UNREAD = 4, /* these are no requests of HTTP/1, or one began before the last was over */
+};
+struct chaos_print {
+	struct chaos_tls_key tls;
+	__u32 flags;
+	__u32 conditions; /* that the request fulfils */
+	__u32 begun;	  /* its number in the connection */
+	__u32 pad;
+};
+
 /* What is kept with a socket whose requests are read. */
 struct chaos_http {
 	struct chaos_http_reader reader;
@@ -818,8 +881,12 @@ struct chaos_http {
 	__u32 at, left;	   /* the rest of the segment that is being read */
 	__u8 synced;	   /* next_seq is valid */
 	__u8 given_up;	   /* what this connection carries cannot be read */
-	__u8 pad[6];
+	__u8 in_tls;	   /* a record has left that is known from inside its process: `print` is the last */
+	__u8 after_ccs;	   /* a ChangeCipherSpec has left: the record behind it belongs to the handshake, too */
+	__u8 unseen;	   /* records have left that are not */
+	__u8 pad[3];
 	__u8 piece[8];
+	struct chaos_print print;
 };
 
 /* What the payload of a connection looks like: decides what begins a request. */
@@ -914,6 +981,56 @@ enum chaos_event_kind {
 	CHAOS_EVENT_NEW_DEVICE, /* a fault wanted a device that is not prepared; `error` holds its ifindex */
 };
 
+/* An answer that is to be another one: ordered where the request leaves, made where the answer is read. */
+struct chaos_order {
+	__u32 rule;
+	__u16 form;
+	__u8 state; /* enum chaos_answer_state */
+	__u8 head;  /* the request was HEAD */
+	__u32 all;  /* bytes that are to be written, */
+	__u32 done; /* of which so many have been read */
+	__u8 chunked; /* behind them comes the last chunk */
+	__u8 pad[7];
+	struct chaos_event event; /* what will be told of it */
+};
+#define CHAOS_TLS_WRITTEN 64 /* bytes together */
+struct chaos_tls {
+	struct chaos_http_reader reader; /* of requests, as they are written */
+	struct chaos_http_reader head;	 /* of an answer */
+	struct chaos_order order;
+	__u64 at;     /* in the process's memory: of the bytes that come next, */
+	__u32 left;   /* so many */
+	__u32 ahead;  /* bytes that were looked at, and that the library has not taken yet */
+	__u32 read;   /* bytes of the head, */
+	__u32 come;   /* and of the answer, in this call */
+	__u32 status;
+	__u8 synced;  /* the reader of requests knows where it is */
+	__u8 unread;  /* nothing here can be read */
+	__u8 pad[6];
+	__u32 place; /* number of the next byte to be written, counted from where `made` begins */
+	__u32 begun; /* number of the first byte that this call has brought, */
+	__u64 bytes; /* and where it is */
+	struct chaos_stream_reader stream;
+	struct chaos_stream_fault asked;
+	__u8 first[16];
+	__u8 piece[8];
+	__u8 now[CHAOS_TLS_WRITTEN];
+	struct chaos_made made;
+};
+
+/* A call under way to a library for TLS. */
+struct chaos_tls_frame {
+	struct chaos_tls_key tls;
+	__u64 sp;    /* at its entry */
+	__u64 bytes; /* pointers that it was given */
+	__u64 out;
+	__u32 size;
+	__u32 point;
+	__u8 role;
+	__u8 printed; /* its first record has been seen */
+	__u8 pad[6];
+};
+
 /* Devices that are prepared, so that a hook knows what it may rely on. */
 struct chaos_device_key {
 	__u64 netns;   /* cookie */
@@ -987,6 +1104,7 @@ struct chaos_knobs {
 	__u32 answers;			    /* 1: some rule gives another answer than the server, */
 	__u32 streams;			    /* 1: or changes the events in one */
 	__u32 grpc;			    /* 1: some rule resets streams of HTTP/2 */
+	__u32 tls;			    /* 1: requests inside TLS are read, too */
 	__u32 never;			    /* 0: what depends on it is in the program and never run, see own_stack() */
 	__u32 registers;		    /* 1: a program on a function may write registers; 0: the assist does it */
 	__u32 assist;			    /* 1: there is a rule that the assist serves */
@@ -1006,7 +1124,8 @@ _Static_assert(sizeof(struct chaos_verdict) == 80, "chaos_verdict");
 _Static_assert(CHAOS_BREAK_AFTER < 16, "chaos_verdict.decided"); /* answers are decided elsewhere */
 _Static_assert(sizeof(struct chaos_sock) == 224, "chaos_sock");
 _Static_assert(sizeof(struct chaos_http_reader) == 304, "chaos_http_reader");
-_Static_assert(sizeof(struct chaos_http) == 584, "chaos_http");
+_Static_assert(sizeof(struct chaos_http) == 624, "chaos_http");
+_Static_assert(sizeof(struct chaos_tls) % 8 == 0, "chaos_tls");
 _Static_assert(sizeof(struct chaos_http2_reader) == 604, "chaos_http2_reader");
 _Static_assert(sizeof(struct chaos_flow_key) == 32, "chaos_flow_key");
 _Static_assert(sizeof(struct chaos_name_key) == 260, "chaos_name_key");

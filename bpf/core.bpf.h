@@ -531,7 +531,7 @@ static always void refresh_verdict(struct flow *f, struct chaos_owner *owner, st
 	if (verdict_holds(v) || (knobs.http && still_governs(v)))
 		return;
 	choose_verdict(f, owner, v);
-	if (knobs.http)
+	if (knobs.http && f->protocol == CHAOS_TCP && f->side == CHAOS_SIDE_CLIENT)
 		add_requests(f, owner, v);
 }
 
@@ -625,32 +625,18 @@ static __noinline __attribute__((unused)) __u32 take(__u32 rule, const struct ch
 	return take_here(rule, r);
 }
 
-/* Tells what was done; without room the event is dropped and counted. */
-static always void tell(__u32 rule, const struct flow *f, const struct chaos_owner *owner,
-			const struct chaos_verdict *v, __u32 fault, __u64 delay_ns, __s32 error)
+/* What is told of a fault. */
+static always void describe(struct chaos_event *e, __u32 rule, const struct flow *f, const struct chaos_owner *owner,
+			    const struct chaos_verdict *v, __u32 fault)
 {
-	struct chaos_totals *totals;
-	struct chaos_event *e;
-	__u32 zero = 0;
-
-	e = bpf_ringbuf_reserve(&chaos_events, sizeof(*e), 0);
-	if (!e) {
-		totals = bpf_map_lookup_elem(&chaos_totals, &zero);
-		if (totals)
-			count(&totals->events_dropped);
-		return;
-	}
 	__builtin_memset(e, 0, sizeof(*e));
-	e->time_ns = now_ns();
 	e->cgroup_id = owner->cgroup_id;
-	e->delay_ns = delay_ns;
 	e->connection = v->connection;
 	e->generation = knobs.generation;
 	e->rule = rule;
 	e->pid = owner->pid;
 	e->uid = owner->uid;
 	e->request = v->request;
-	e->error = error;
 	__builtin_memcpy(e->peer, f->peer, sizeof(e->peer));
 	__builtin_memcpy(e->local, f->local, sizeof(e->local));
 	e->peer_port = f->peer_port;
@@ -660,6 +646,35 @@ static always void tell(__u32 rule, const struct flow *f, const struct chaos_own
 	e->side = f->side;
 	e->kind = CHAOS_EVENT_FAULT;
 	__builtin_memcpy(e->comm, owner->comm, sizeof(e->comm));
+}
+
+/* Room for an event; NULL: there is none, and that is counted. */
+static always struct chaos_event *begin_event(void)
+{
+	struct chaos_event *e = bpf_ringbuf_reserve(&chaos_events, sizeof(*e), 0);
+	struct chaos_totals *totals;
+	__u32 zero = 0;
+
+	if (e)
+		return e;
+	totals = bpf_map_lookup_elem(&chaos_totals, &zero);
+	if (totals)
+		count(&totals->events_dropped);
+	return NULL;
+}
+
+/* Tells what was done. */
+static always void tell(__u32 rule, const struct flow *f, const struct chaos_owner *owner,
+			const struct chaos_verdict *v, __u32 fault, __u64 delay_ns, __s32 error)
+{
+	struct chaos_event *e = begin_event();
+
+	if (!e)
+		return;
+	describe(e, rule, f, owner, v, fault);
+	e->time_ns = now_ns();
+	e->delay_ns = delay_ns;
+	e->error = error;
 	bpf_ringbuf_submit(e, 0);
 }
 

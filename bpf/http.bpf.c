@@ -11,13 +11,18 @@
  * Bytes that are sent again were read already: sequence numbers tell. A connection that was there before the rules is
  * joined at the first segment that begins with a request line.
  *
+ * Inside TLS the request is read before it is encrypted (tls.bpf.c), and its packet is known by what it carries: the bytes
+ * of a record are noted before it is sent, and looked for in the segments that leave.
+ *
  * Connections are given up, with a count (see CHAOS_SKIP_UNREAD), where it cannot be told to which request a byte belongs:
- * TLS, HTTP/2, whatever is not HTTP, and a request that is sent before the one before it has an answer (pipelining). What
- * such a connection meets are the rules for connections.
+ * HTTP/2, whatever is not HTTP, and a request that is sent before the one before it has an answer (pipelining). What
+ * such a connection meets are the rules for connections. So does one that speaks TLS by a library that is not known; it is
+ * counted, too.
  */
 #include "bpf/connection.bpf.h"
 #include "bpf/http.bpf.h"
 #include "bpf/request.bpf.h"
+#include "bpf/tls.bpf.h"
 
 #define PIECE  sizeof(((struct chaos_http *)0)->piece)
 #define PIECES 64 /* and so many times so many: 32 KiB of heads, and of bodies that are looked at */
@@ -87,17 +92,23 @@ static always void stop_governing(struct chaos_sock *s, struct chaos_http *h)
 		s->verdict = h->plain;
 }
 
-/* Counted once for a connection, under the rule that asked first. One that is silent stays so. */
-static always void give_up(struct chaos_sock *s, struct chaos_http *h, __u32 reason)
+/* Under the rule that asked first. */
+static always void count_unread(const struct chaos_sock *s, __u32 reason)
 {
 	const __u32 rule = s->verdict.http == CHAOS_HTTP_GOVERNS ? s->verdict.rule : s->verdict.http - 1u;
 	struct chaos_stats *stats = stats_of(rule);
 	struct chaos_rule *r = rule_of(rule);
 
-	h->given_up = 1;
-	s->begins = CHAOS_BEGINS_UNREAD;
 	if (r && stats)
 		settle(r, stats, CHAOS_FAULT_COUNT, reason);
+}
+
+/* Counted once for a connection. One that is silent stays so. */
+static always void give_up(struct chaos_sock *s, struct chaos_http *h, __u32 reason)
+{
+	h->given_up = 1;
+	s->begins = CHAOS_BEGINS_UNREAD;
+	count_unread(s, reason);
 	if (!(s->verdict.inject & 1 << CHAOS_DROP))
 		stop_governing(s, h);
 }
@@ -133,32 +144,70 @@ static always void refresh_plain(struct chaos_sock *s, struct chaos_http *h, str
 	refresh_verdict(f, &s->owner, &h->plain);
 }
 
-/* Its answer is to be another one: what arrives from here on is looked at. */
-static always void expect_answer(struct chaos_sock *s, struct chaos_http *h, const struct packet *p)
-{
-	const struct chaos_rule *r = rule_of(h->request.rule);
+/* What is known of a request. */
+struct request {
+	__u32 conditions; /* that it fulfils */
+	__u32 number;     /* in the connection */
+	bool head;        /* it is HEAD */
+};
 
-	if (!r || !(r->faults & CHAOS_ANSWERS))
-		return;
+/* Its answer is to be another one: what arrives from here on is looked at. */
+static always void expect_answer(struct chaos_sock *s, struct chaos_http *h, const struct request *request,
+				 const struct packet *p)
+{
 	h->answer.from = p->ack;
 	h->answer.end = p->ack;
-	h->answer.head = h->reader.found[0] >> CHAOS_HTTP_HEAD & 1;
+	h->answer.head = request->head;
 	h->answer.state = CHAOS_ANSWER_WAITS;
 	s->answer = 1;
 }
 
+/*
+ * Inside TLS it is made where it is read, by programs that cannot take a lock: its budget is spent here. A stream that ends
+ * early there ends the connection as well.
+ */
+static always void order_answer(struct flow *f, struct chaos_sock *s, struct chaos_http *h,
+				const struct request *request, const struct chaos_rule *r)
+{
+	const __u32 rule = h->request.rule, fault = fault_of(r);
+	struct chaos_stats *stats = stats_of(rule);
+	struct chaos_tls *tls = tls_of(&h->print.tls);
+	__u32 reason = CHAOS_SKIP_PERCENT;
+
+	if (!stats)
+		return;
+	if (!tls || !knobs.write_user)
+		reason = CHAOS_SKIP_ENCRYPTED;
+	else if (chance(unit_throw(r, &h->request, 0), at_present(r, r->percent_ppm, &r->percent_ramp)))
+		reason = take(rule, r);
+	if (!tls || reason != TAKEN) {
+		settle(r, stats, fault, reason);
+		return;
+	}
+	if (r->faults & CHAOS_STREAMS) {
+		h->answer.state = CHAOS_ANSWER_IN_TLS;
+		s->answer = 1;
+	}
+	tls->order.rule = rule;
+	tls->order.head = request->head;
+	describe(&tls->order.event, rule, f, &s->owner, &h->request,
+		 fault == CHAOS_BREAK_CLEAN ? CHAOS_BREAK_AFTER : fault);
+	tls->order.state = CHAOS_ANSWER_WAITS;
+}
+
 /* All is known of the request: which rule is it for? */
 static always void decide_request(struct flow *f, struct chaos_sock *s, struct chaos_http *h,
-				  const struct chaos_http_table *t, const struct packet *p)
+				  const struct chaos_http_table *t, const struct request *request,
+				  const struct packet *p)
 {
 	const __u32 depth = enter_bench(), set = knobs.http_sets + bpf_get_smp_processor_id() * BENCHES + depth;
+	const struct chaos_rule *r;
 
-	h->reader.ready = 0;
 	s->begins = CHAOS_BEGINS_HERE;
 	s->answer = 0;
 	refresh_plain(s, h, f);
 	h->request.rule = CHAOS_NO_RULE;
-	if (depth < BENCHES && fill_set(set, t, http_conditions(&h->reader, t), h->plain.rule)) {
+	if (depth < BENCHES && fill_set(set, t, request->conditions, h->plain.rule)) {
 		f->allowed = set + 1;
 		h->request.generation = 0; /* every one has a number of its own */
 		h->request.http = 0;
@@ -172,11 +221,27 @@ static always void decide_request(struct flow *f, struct chaos_sock *s, struct c
 	}
 	h->request.connection = number_connection(h->request.rule);
 	h->request.http = CHAOS_HTTP_GOVERNS;
-	h->request.request = h->reader.begun;
+	h->request.request = request->number;
 	s->verdict = h->request;
-	if (knobs.answers)
-		expect_answer(s, h, p);
+	r = rule_of(h->request.rule);
+	if (!knobs.answers || !r || !(r->faults & CHAOS_ANSWERS))
+		return;
+	if (knobs.tls && h->in_tls && !does(r, CHAOS_HANG))
+		order_answer(f, s, h, request, r);
+	else
+		expect_answer(s, h, request, p);
 }
+
+/* A request that begins before anything was heard since the one before it did. */
+static always bool is_pipelined(struct chaos_http *h, const struct packet *p, bool first)
+{
+	const bool pipelined = !first && h->asked_ack == p->ack;
+
+	h->asked_ack = p->ack;
+	return pipelined;
+}
+
+/* ---- in clear ------------------------------------------------------------------------------------------------------- */
 
 /*
  * Where in the segment the reader goes on; negative: nowhere. One that it does not stand at is joined afresh, if it begins
@@ -201,28 +266,17 @@ static always void read_payload(struct __sk_buff *skb, struct chaos_http *h, con
 
 	read_segment(skb, h, p->payload_offset + place, p->payload - place);
 	h->next_seq = p->seq + p->payload;
-	if (h->reader.begun == begun)
-		return;
-	/* A request that begins before anything was heard since the one before it did. */
-	if (h->synced && begun && h->asked_ack == p->ack)
+	if (h->reader.begun != begun && is_pipelined(h, p, !h->synced || !begun))
 		h->reader.pipelined = 1;
-	h->asked_ack = p->ack;
 }
 
-static always void read_leaving(struct __sk_buff *skb, struct flow *f, struct chaos_sock *s, struct chaos_http *h,
-				const struct packet *p)
+static always void read_clear(struct __sk_buff *skb, struct flow *f, struct chaos_sock *s, struct chaos_http *h,
+			      const struct chaos_http_table *t, const struct packet *p)
 {
-	const struct chaos_http_table *t = http_table();
 	const bool joined = h->synced;
+	struct request request;
 	__s32 place;
 
-	if (!t || !p->payload || h->given_up)
-		return;
-	learn_stream(skb, &s->stream, p);
-	if (s->stream == CHAOS_STREAM_TLS || s->stream == CHAOS_STREAM_HTTP2) {
-		give_up(s, h, CHAOS_SKIP_ENCRYPTED);
-		return;
-	}
 	if (s->begins != CHAOS_BEGINS_HERE)
 		s->begins = CHAOS_BEGINS_NOT;
 	place = place_of(h, p);
@@ -238,8 +292,149 @@ static always void read_leaving(struct __sk_buff *skb, struct flow *f, struct ch
 		return;
 	}
 	h->synced = 1;
-	if (h->reader.ready)
-		decide_request(f, s, h, t, p);
+	if (!h->reader.ready)
+		return;
+	h->reader.ready = 0;
+	request.conditions = http_conditions(&h->reader, t);
+	request.number = h->reader.begun;
+	request.head = h->reader.found[0] >> CHAOS_HTTP_HEAD & 1;
+	decide_request(f, s, h, t, &request, p);
+}
+
+/* ---- inside TLS ----------------------------------------------------------------------------------------------------- */
+
+#define RECORDS      32 /* of a segment, at most */
+#define RECORD_HEAD  5
+#define RECORD_PRINT (CHAOS_PRINT_AT + 8)
+#define RECORD_MOST  (16384 + 2048) /* of what follows the head */
+
+/* What was known of a record when it was made. Two requests in one segment cannot be told apart from here on. */
+static always void take_print(struct chaos_http *h, const struct chaos_print *print)
+{
+	const __u32 flags = h->print.flags;
+
+	h->print = *print;
+	if (flags & print->flags & CHAOS_PRINT_KNOWN)
+		h->print.flags |= CHAOS_PRINT_UNREAD;
+	else if (flags)
+		h->print.flags |= flags;
+	h->in_tls = 1;
+}
+
+static always void look_for_print(struct __sk_buff *skb, struct chaos_http *h)
+{
+	struct chaos_print *print;
+	__u64 key;
+
+	if (h->left < RECORD_PRINT || bpf_skb_load_bytes(skb, h->at + CHAOS_PRINT_AT, &key, sizeof(key)))
+		return;
+	print = bpf_map_lookup_elem(&chaos_prints, &key);
+	if (print) {
+		take_print(h, print);
+		bpf_map_delete_elem(&chaos_prints, &key);
+	} else if (!h->in_tls && !h->after_ccs && !h->unseen) {
+		h->unseen = 1;
+	}
+	h->after_ccs = 0;
+}
+
+/* The next record of the segment, which begins at h->at; 1 when none is left. Global functions: see chaos_http_piece(). */
+__noinline int chaos_tls_record(struct __sk_buff *skb)
+{
+	struct bpf_sock *sk = socket_of(skb);
+	__u8 head[RECORD_HEAD] = {};
+	struct chaos_http *h;
+	__u32 length;
+
+	if (!knobs.tls || !sk)
+		return 1;
+	h = bpf_sk_storage_get(&chaos_http, sk, NULL, 0);
+	if (!h)
+		return 1;
+	length = h->left;
+	h->left = 0;
+	if (length < sizeof(head) || bpf_skb_load_bytes(skb, h->at, head, sizeof(head)) ||
+	    head[0] < TLS_CHANGE_CIPHER || head[0] > TLS_DATA || head[1] != 3 ||
+	    (head[3] << 8 | head[4]) > RECORD_MOST) {
+		h->synced = 0; /* till a segment begins with one */
+		return 1;
+	}
+	h->left = length;
+	if (head[0] == TLS_CHANGE_CIPHER)
+		h->after_ccs = 1;
+	else if (head[0] == TLS_HANDSHAKE)
+		h->after_ccs = 0;
+	else if (head[0] == TLS_DATA)
+		look_for_print(skb, h);
+	length = sizeof(head) + (head[3] << 8 | head[4]);
+	h->next_seq += length;
+	h->at += length;
+	h->left = length < h->left ? h->left - length : 0;
+	return !h->left;
+}
+
+/* All records that begin in the segment. Of those that are sent again, and of the rest of one, nothing is new. */
+static always void read_records(struct __sk_buff *skb, struct chaos_http *h, const struct packet *p)
+{
+	h->print.flags = 0;
+	if (!h->synced || after(p->seq, h->next_seq))
+		h->next_seq = p->seq;
+	if (!after(p->seq + p->payload, h->next_seq))
+		return;
+	h->synced = 1;
+	h->at = p->payload_offset + (h->next_seq - p->seq);
+	h->left = p->payload - (h->next_seq - p->seq);
+	for (__u32 i = 0; i < RECORDS && !chaos_tls_record(skb); i++)
+		;
+	if (h->left)
+		h->synced = 0;
+}
+
+static always void read_tls(struct __sk_buff *skb, struct flow *f, struct chaos_sock *s, struct chaos_http *h,
+			    const struct chaos_http_table *t, const struct packet *p)
+{
+	const bool seen = h->unseen;
+	struct request request;
+
+	read_records(skb, h, p);
+	if (!h->in_tls) {
+		s->begins = CHAOS_BEGINS_UNREAD;
+		if (h->unseen && !seen)
+			count_unread(s, CHAOS_SKIP_ENCRYPTED);
+		return;
+	}
+	if (s->begins != CHAOS_BEGINS_HERE)
+		s->begins = CHAOS_BEGINS_NOT;
+	if (h->print.flags & CHAOS_PRINT_KNOWN && is_pipelined(h, p, h->print.begun <= 1))
+		h->print.flags |= CHAOS_PRINT_UNREAD;
+	if (h->print.flags & CHAOS_PRINT_UNREAD) {
+		give_up(s, h, CHAOS_SKIP_UNREAD);
+		return;
+	}
+	if (!(h->print.flags & CHAOS_PRINT_KNOWN))
+		return;
+	request.conditions = h->print.conditions;
+	request.number = h->print.begun;
+	request.head = h->print.flags & CHAOS_PRINT_HEAD;
+	decide_request(f, s, h, t, &request, p);
+}
+
+/* ---- the packet ----------------------------------------------------------------------------------------------------- */
+
+static always void read_leaving(struct __sk_buff *skb, struct flow *f, struct chaos_sock *s, struct chaos_http *h,
+				const struct packet *p)
+{
+	const struct chaos_http_table *t = http_table();
+
+	if (!t || !p->payload || h->given_up)
+		return;
+	learn_stream(skb, &s->stream, p);
+	if (knobs.tls && s->stream == CHAOS_STREAM_TLS)
+		read_tls(skb, f, s, h, t, p);
+	else if (s->stream == CHAOS_STREAM_TLS || s->stream == CHAOS_STREAM_HTTP2)
+		give_up(s, h, CHAOS_SKIP_ENCRYPTED);
+	else
+		read_clear(skb, f, s, h, t, p);
 }
 
 static always int connection_leaving(struct __sk_buff *skb, struct bpf_sock *sk, struct chaos_sock *s)

@@ -59,7 +59,7 @@ static always bool read_frame_head(struct __sk_buff *skb, struct work *w)
 }
 
 /*
- * The next frame; 1 when nothing is left, or what it is has to be seen to: w->stop. A global function, as those below, so that
+ * The next frame; 1 when nothing is left, or what it is has to be seen to: w->asked.stop. A global function, as those below, so that
  * the verifier looks at it once.
  */
 __noinline int chaos_http2_frame(struct __sk_buff *skb)
@@ -89,7 +89,7 @@ __noinline int chaos_http2_frame(struct __sk_buff *skb)
 	w->edit.at = r->next - HTTP2_HEAD;
 	w->edit.stream = f.stream;
 	w->edit.length = f.length;
-	w->stop = STOP_ASK;
+	w->asked.stop = STOP_ASK;
 	return 1;
 }
 
@@ -145,9 +145,9 @@ __noinline int chaos_http2_write(struct __sk_buff *skb)
 		end = w->begun + w->come;
 	if (!after(end, begin))
 		return 1;
-	http2_put_reset(w->text, &w->edit);
-	w->length = CHAOS_HTTP2_TEXT;
-	w->last_chunk = ~0U;
+	http2_put_reset(w->made.text, &w->edit);
+	w->made.length = CHAOS_HTTP2_TEXT;
+	w->made.ends = ~0U;
 	return write_answer(skb, w, w->segment + (begin - w->begun), end - begin, begin - w->edit.at, w->checksum);
 }
 
@@ -216,10 +216,10 @@ __noinline int chaos_http2_message(struct __sk_buff *skb)
 
 	if (!knobs.grpc || !w)
 		return 1;
-	w->stop = STOP_NOT;
+	w->asked.stop = STOP_NOT;
 	for (__u32 i = 0; i < FRAME_TURNS && !chaos_http2_frames(skb); i++)
 		;
-	if (w->stop != STOP_ASK)
+	if (w->asked.stop != STOP_ASK)
 		return 1;
 	return decide_reset(w) && !reset_stream(skb, w) ? 2 : 0;
 }

@@ -99,6 +99,7 @@ struct task_struct {
 	unsigned int flags;
 	struct fs_struct *fs;
 	struct task_struct *group_leader;
+	__u64 start_time;
 	struct signal_struct *signal;
 	char comm[16];
 };

@@ -28,7 +28,7 @@ static always bool change_byte(struct __sk_buff *skb, const struct work *w, __u3
 	const __u32 second = (place - w->checksum) & 1;
 	__u8 pair[2] = {}, is[2] = {}, was, now;
 
-	now = w->fault == CHAOS_DROP_DONE ? ':' : '#';
+	now = stream_change(&w->asked);
 	if (bpf_skb_load_bytes(skb, place, &was, 1))
 		return false;
 	pair[0] = second ? 0 : was;
@@ -48,9 +48,9 @@ __noinline int chaos_change_byte(struct __sk_buff *skb)
 	if (!knobs.streams || !w)
 		return 0;
 	s = &w->stream;
-	if (!change_byte(skb, w, w->change_at))
+	if (!change_byte(skb, w, w->asked.change_at))
 		return 0;
-	s->edit_at[s->edits & (CHAOS_STREAM_EDITS - 1)] = w->change_at;
+	s->edit_at[s->edits & (CHAOS_STREAM_EDITS - 1)] = w->asked.change_at;
 	s->edits++;
 	return 1;
 }
@@ -73,37 +73,7 @@ __noinline int chaos_change_again(struct __sk_buff *skb)
 
 /* ---- reading ----------------------------------------------------------------------------------------------------------- */
 
-/* Does the stream end in front of this byte? */
-static always enum stop stops_before(const struct work *w, __u8 c)
-{
-	const struct chaos_stream_reader *s = &w->stream;
-
-	if (w->fault != CHAOS_ERROR_EVENT || s->events < w->chunks || !stream_in_body(s) || !stream_at_line(s))
-		return STOP_NOT;
-	return c == '{' || c == '[' ? STOP_OTHER : STOP_HERE;
-}
-
-/* Is a byte to be changed, with this one read, or does the stream end behind it? */
-static always enum stop stops_behind(struct work *w, enum stream_mark mark, __u8 c)
-{
-	const struct chaos_stream_reader *s = &w->stream;
-
-	if (mark == STREAM_OVER)
-		return w->fault == CHAOS_BREAK_CLEAN && s->events >= w->chunks ? STOP_HERE : STOP_NOT;
-	if (mark == STREAM_DONE && w->fault == CHAOS_DROP_DONE) {
-		w->change_at = s->line_from;
-		return STOP_ASK;
-	}
-	/* "[DONE]" is nobody's payload. */
-	if (mark == STREAM_PAYLOAD && w->fault == CHAOS_GARBLE && c != '[' && w->chunks &&
-	    (s->events + 1) % w->chunks == 0) {
-		w->change_at = s->next - 1;
-		return STOP_ASK;
-	}
-	return STOP_NOT;
-}
-
-/* The next piece; 1 when nothing is left, or w->stop says why. */
+/* The next piece; 1 when nothing is left, or w->asked.stop says why. */
 __noinline int chaos_stream_piece(struct __sk_buff *skb)
 {
 	struct work *w = work_here();
@@ -122,16 +92,16 @@ __noinline int chaos_stream_piece(struct __sk_buff *skb)
 	for (__u32 i = 0; i < PIECE && i < bytes; i++) {
 		const __u8 c = w->piece[i];
 
-		w->stop = stops_before(w, c);
-		if (w->stop)
+		w->asked.stop = stream_stops_before(&w->asked, &w->stream, c);
+		if (w->asked.stop)
 			break;
-		w->stop = stops_behind(w, stream_byte(&w->stream, &w->reader, c), c);
+		w->asked.stop = stream_stops_behind(&w->asked, &w->stream, stream_byte(&w->stream, &w->reader, c), c);
 		w->at++;
 		w->left--;
-		if (w->stop)
+		if (w->asked.stop)
 			break;
 	}
-	return w->stop != STOP_NOT;
+	return w->asked.stop != STOP_NOT;
 }
 
 /* Some more of them; with the decision behind it, what is to be changed is changed on the way. */
@@ -144,9 +114,9 @@ __noinline int chaos_stream_pieces(struct __sk_buff *skb)
 	for (__u32 i = 0; i < STREAM_PIECES; i++) {
 		if (!chaos_stream_piece(skb))
 			continue;
-		if (w->stop != STOP_ASK || !w->stream.allowed || !chaos_change_byte(skb))
+		if (w->asked.stop != STOP_ASK || !w->stream.allowed || !chaos_change_byte(skb))
 			return 1;
-		w->stop = STOP_NOT;
+		w->asked.stop = STOP_NOT;
 	}
 	return 0;
 }
@@ -164,7 +134,7 @@ static always bool decide_stream(struct chaos_http *h, const struct work *w, boo
 	struct chaos_stats *stats = stats_of(h->request.rule);
 	const struct chaos_rule *r = rule_of(h->request.rule);
 
-	return r && stats && decide(h->request.rule, r, stats, w->fault, unit_throw(r, &h->request, 0), possible);
+	return r && stats && decide(h->request.rule, r, stats, w->asked.fault, unit_throw(r, &h->request, 0), possible);
 }
 
 static always void tell_stream(const struct packet *p, struct chaos_sock *s, struct chaos_http *h, const struct work *w,
@@ -173,10 +143,10 @@ static always void tell_stream(const struct packet *p, struct chaos_sock *s, str
 	struct flow f = { .protocol = CHAOS_TCP, .side = s->side };
 
 	flow_of_packet(&f, p, false);
-	if (w->fault == CHAOS_BREAK_CLEAN)
+	if (w->asked.fault == CHAOS_BREAK_CLEAN)
 		tell(h->request.rule, &f, &s->owner, &h->request, CHAOS_BREAK_AFTER, form, CHAOS_BREAK_AS_IF_OVER);
 	else
-		tell(h->request.rule, &f, &s->owner, &h->request, w->fault, form, 0);
+		tell(h->request.rule, &f, &s->owner, &h->request, w->asked.fault, form, 0);
 }
 
 /* The text that has room where the stream ends, or NULL. Lines of JSON cannot be followed by empty ones. */
@@ -187,7 +157,7 @@ static always const struct chaos_form *ending_form(const struct chaos_rule *r, c
 	const __u32 room = s->coding == CHAOS_STREAM_TO_THE_END ? w->left : s->left;
 	const struct chaos_form *form;
 
-	if (w->stop == STOP_OTHER || (s->json && s->left && s->coding != CHAOS_STREAM_TO_THE_END))
+	if (w->asked.stop == STOP_OTHER || (s->json && s->left && s->coding != CHAOS_STREAM_TO_THE_END))
 		return NULL;
 	for (__u32 i = 0; i < CHAOS_MAX_FORMS && i < r->forms; i++) {
 		a->form = r->form + i;
@@ -207,7 +177,7 @@ static always void end_stream(const struct packet *p, struct chaos_sock *s, stru
 	const struct chaos_form *form;
 
 	a->state = CHAOS_ANSWER_LEFT;
-	if (!r || (w->stop == STOP_OTHER && !at->events)) /* never was a stream */
+	if (!r || (w->asked.stop == STOP_OTHER && !at->events)) /* never was a stream */
 		return;
 	form = ending_form(r, w, a);
 	if (!decide_stream(h, w, form != NULL) || !form)
@@ -225,7 +195,7 @@ static always void end_stream(const struct packet *p, struct chaos_sock *s, stru
 static always void decide_changes(struct __sk_buff *skb, const struct packet *p, struct chaos_sock *s,
 				  struct chaos_http *h, struct work *w)
 {
-	const bool possible = !after(w->begun, w->change_at);
+	const bool possible = !after(w->begun, w->asked.change_at);
 
 	if (!decide_stream(h, w, possible) || !chaos_change_byte(skb)) {
 		h->answer.state = CHAOS_ANSWER_LEFT;
@@ -233,7 +203,7 @@ static always void decide_changes(struct __sk_buff *skb, const struct packet *p,
 	}
 	w->stream.allowed = 1;
 	tell_stream(p, s, h, w, 0);
-	w->stop = STOP_NOT;
+	w->asked.stop = STOP_NOT;
 	read_stream(skb);
 }
 
@@ -246,12 +216,7 @@ static always void begin_stream(struct chaos_http *h, const struct work *w)
 
 	if (w->status >= 300 || w->bodiless || (head->has_length && head->left >= STREAM_MAX_LENGTH))
 		return;
-	stream_begins(&h->stream, h->answer.from + w->read,
-		      head->chunked      ? CHAOS_STREAM_CHUNKED
-		      : head->has_length ? CHAOS_STREAM_COUNTED
-					 : CHAOS_STREAM_TO_THE_END,
-		      head->has_length && !head->chunked ? (__u32)head->left : 0);
-	h->stream.allowed = 0;
+	stream_follows(&h->stream, head, h->answer.from + w->read);
 	h->answer.state = CHAOS_ANSWER_STREAMS;
 }
 
@@ -269,13 +234,13 @@ static always bool follow_stream(struct __sk_buff *skb, __u32 network, const str
 	if (after(p->seq, next))
 		return p->payload;
 	w->stream = h->stream;
-	w->fault = fault_of(r);
-	w->chunks = r->stream_chunks;
+	w->asked.fault = fault_of(r);
+	w->asked.chunks = r->stream_chunks;
 	w->checksum = network + p->transport + offsetof(struct tcp_header, checksum);
 	w->place = network + p->payload_offset;
 	w->begun = p->seq;
 	w->come = p->payload;
-	w->stop = STOP_NOT;
+	w->asked.stop = STOP_NOT;
 	if (p->seq != next)
 		chaos_change_again(skb);
 	if (after(end, next)) {
@@ -284,9 +249,9 @@ static always bool follow_stream(struct __sk_buff *skb, __u32 network, const str
 		w->at = w->place;
 		w->left = end - next;
 		read_stream(skb);
-		if (w->stop == STOP_ASK)
+		if (w->asked.stop == STOP_ASK)
 			decide_changes(skb, p, s, h, w);
-		if (w->stop == STOP_HERE || w->stop == STOP_OTHER)
+		if (w->asked.stop == STOP_HERE || w->asked.stop == STOP_OTHER)
 			end_stream(p, s, h, w);
 		else if (w->left) /* could not be read: what follows would wait for it without end */
 			h->answer.state = CHAOS_ANSWER_LEFT;

@@ -199,4 +199,53 @@ static always enum stream_mark stream_byte(struct chaos_stream_reader *s, struct
 	return STREAM_NOTHING;
 }
 
+/* ---- what faults ask for --------------------------------------------------------------------------------------------- */
+
+/* Does the stream end in front of this byte? */
+static always enum chaos_stream_stop stream_stops_before(const struct chaos_stream_fault *f,
+							 const struct chaos_stream_reader *s, __u8 c)
+{
+	if (f->fault != CHAOS_ERROR_EVENT || s->events < f->chunks || !stream_in_body(s) || !stream_at_line(s))
+		return STOP_NOT;
+	return c == '{' || c == '[' ? STOP_OTHER : STOP_HERE;
+}
+
+/* Is a byte to be changed, with this one read, or does the stream end behind it? */
+static always enum chaos_stream_stop
+stream_stops_behind(struct chaos_stream_fault *f, const struct chaos_stream_reader *s, enum stream_mark mark, __u8 c)
+{
+	if (mark == STREAM_OVER)
+		return f->fault == CHAOS_BREAK_CLEAN && s->events >= f->chunks ? STOP_HERE : STOP_NOT;
+	if (mark == STREAM_DONE && f->fault == CHAOS_DROP_DONE) {
+		f->change_at = s->line_from;
+		return STOP_ASK;
+	}
+	/* "[DONE]" is nobody's payload. */
+	if (mark == STREAM_PAYLOAD && f->fault == CHAOS_GARBLE && c != '[' && f->chunks &&
+	    (s->events + 1) % f->chunks == 0) {
+		f->change_at = s->next - 1;
+		return STOP_ASK;
+	}
+	return STOP_NOT;
+}
+
+/* What is in the place of the byte that is changed: a comment's mark, or no beginning of JSON. */
+static always __u8 stream_change(const struct chaos_stream_fault *f)
+{
+	return f->fault == CHAOS_DROP_DONE ? ':' : '#';
+}
+
+/* The body of an answer whose head has been read begins at the byte with this number. */
+static always void stream_follows(struct chaos_stream_reader *s, const struct chaos_http_reader *head, __u32 number)
+{
+	const bool counted = head->has_length && !head->chunked;
+
+	stream_begins(s, number,
+		      head->chunked ? CHAOS_STREAM_CHUNKED
+		      : counted     ? CHAOS_STREAM_COUNTED
+				    : CHAOS_STREAM_TO_THE_END,
+		      counted ? (__u32)head->left : 0);
+	s->allowed = 0;
+}
+
 #endif

@@ -4,21 +4,12 @@
 #define WORK_BPF_H
 
 #include "bpf/arrive.bpf.h"
-#include "bpf/http.bpf.h"
+#include "bpf/form.bpf.h"
 #include "bpf/stream.h"
 
-#define PIECE     sizeof(((struct work *)0)->piece)
-#define WRITTEN   64 /* bytes together, */
-#define WRITES    34 /* and so many times so many: the largest segment there is */
-#define TEXT_MASK (CHAOS_FORM_TEXT - 1)
-
-/* Why reading stops before the segment is over. */
-enum stop {
-	STOP_NOT,
-	STOP_ASK,   /* may the byte w->change_at be changed? */
-	STOP_HERE,  /* the stream ends before the next byte */
-	STOP_OTHER, /* it would, and is no stream of events */
-};
+#define PIECE   sizeof(((struct work *)0)->piece)
+#define WRITTEN 64 /* bytes together, */
+#define WRITES  34 /* and so many times so many: the largest segment there is */
 
 /* What lies on a CPU while a packet is looked at: nothing of tc's interrupts it. */
 struct work {
@@ -33,11 +24,8 @@ struct work {
 
 	/* For stream.bpf.h. */
 	struct chaos_stream_reader stream;
-	__u32 fault;
-	__u32 chunks;    /* see struct chaos_rule: stream_chunks */
-	__u32 begun;     /* number of the first byte that is new */
-	__u32 stop;      /* enum stop */
-	__u32 change_at; /* number of a byte that is to be another */
+	struct chaos_stream_fault asked;
+	__u32 begun; /* number of the first byte that is new */
 
 	/* For http2.bpf.h. */
 	struct chaos_http2_reader http2;
@@ -50,18 +38,14 @@ struct work {
 
 	/* For chaos_change(). */
 	struct chaos_answer answer;
-	__u32 length; /* of the text; behind it comes filler, */
-	__u32 filler;
-	__u32 last_chunk; /* and from this byte on the end of a body in chunks */
+	struct chaos_made made;
 	__u32 place;
 	__u32 odd;
 	__u32 checksum;
-	__u8 text[CHAOS_FORM_TEXT];
 	__u8 was[2 * WRITTEN];
 	__u8 now[2 * WRITTEN];
 };
 MAP(BPF_MAP_TYPE_PERCPU_ARRAY, chaos_work, __u32, struct work, 1);
-MAP(BPF_MAP_TYPE_ARRAY, chaos_forms, __u32, struct chaos_form, CHAOS_MAX_RULES);
 
 static always struct work *work_here(void)
 {
@@ -70,46 +54,17 @@ static always struct work *work_here(void)
 	return bpf_map_lookup_elem(&chaos_work, &zero);
 }
 
-static always struct chaos_form *form_of(__u32 number)
-{
-	return bpf_map_lookup_elem(&chaos_forms, &number);
-}
-
 /* The rule's time is not over; what is under way already goes on in any case, but for silence. */
 static always bool is_in_force_still(struct chaos_verdict *v)
 {
 	return verdict_holds(v) || still_governs(v);
 }
 
-static always __u32 fault_of(const struct chaos_rule *r)
-{
-	const __u64 answers = r->faults & CHAOS_ANSWERS;
-
-	return answers ? lowest_bit(answers) : CHAOS_FAULT_COUNT;
-}
-
 /* ---- writing -------------------------------------------------------------------------------------------------------------- */
-
-/* One of two bytes, without a branch of which the verifier would follow both ways each time. */
-static always __u8 either(__u64 condition, __u8 yes, __u8 no)
-{
-	asm volatile("" : "+r"(condition));
-	condition = -(condition & 1);
-	return (yes & condition) | (no & ~condition);
-}
 
 /* What ends a body in chunks, behind the last byte of one: "\r\n0\r\n\r\n". */
 #define LAST_CHUNK        0x0a0d0a0d300a0dULL
 #define LAST_CHUNK_LENGTH 7
-
-/* The byte of the answer with this number. */
-static always __u8 answer_byte(const struct work *w, __u32 number)
-{
-	const __u8 fill = either(((__u64)number - w->last_chunk) >> 63, w->filler,
-				 LAST_CHUNK >> 8 * ((number - w->last_chunk) & 7));
-
-	return either(((__u64)number - w->length) >> 63, w->text[number & TEXT_MASK], fill);
-}
 
 /* Sums go by four bytes: behind the last one are zeros. */
 static always void end_with_zeros(__u8 *bytes, __u64 n)
@@ -134,7 +89,7 @@ __noinline int chaos_write_piece(struct __sk_buff *skb)
 		return 1;
 #pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < WRITTEN; i++)
-		w->now[i] = answer_byte(w, w->place + i);
+		w->now[i] = made_byte(&w->made, w->place + i);
 	w->now[0] = either(w->odd, w->was[0], w->now[0]);
 	w->odd = 0;
 	end_with_zeros(w->was, n);
@@ -176,25 +131,16 @@ static always bool write_answer(struct __sk_buff *skb, struct work *w, __u32 at,
 	return !w->left;
 }
 
-/* The text of a form, with its Content-Length, to the work bench. */
+/* What is to be written, to the work bench. */
 static always bool bring_text(struct work *w, const struct chaos_answer *a)
 {
 	const struct chaos_form *form = form_of(a->form);
-	__u32 number = a->length;
 
 	if (!form)
 		return false;
-	__builtin_memcpy(w->text, form->text, sizeof(w->text));
-	w->length = form->length;
-	w->filler = form->filler;
-	w->last_chunk = a->last_chunk ? a->length : ~0U;
-	for (__u32 i = 0; form->length_at && i < CHAOS_FORM_DIGITS_LENGTH; i++) {
-		__u64 at = form->length_at + CHAOS_FORM_DIGITS_LENGTH - 1 - i;
-
-		asm volatile("" : "+r"(at));
-		w->text[at & TEXT_MASK] = either(i ? ((__u64)number - 1) >> 63 : 0, ' ', '0' + number % 10);
-		number /= 10;
-	}
+	make_text(&w->made, form, a->length);
+	w->made.end = LAST_CHUNK;
+	w->made.ends = a->last_chunk ? a->length : ~0U;
 	return true;
 }
 

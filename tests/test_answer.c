@@ -20,10 +20,12 @@ Test(answer, mistakes_are_told_with_their_place)
 	expect_wrong(FAULT("{ status: 600 }"), "t:5:20: invalid status '600', expected a whole number from 400 to 599");
 	expect_wrong(FAULT("{ status: to }"), "t:5:20: invalid status 'to', expected a whole number from 400 to 599");
 	expect_wrong(FAULT("{ body: htlm }"), "t:5:18: unknown body 'htlm', did you mean 'html'?");
-	expect_wrong(FAULT("{ body: none }"), "t:5:18: unknown body 'none', expected empty, garbage, truncated or html");
+	expect_wrong(FAULT("{ body: none }"),
+		     "t:5:18: unknown body 'none', expected empty, garbage, truncated or html");
 	expect_wrong(FAULT("{ status: 429, as: opnai }"), "t:5:29: unknown as 'opnai', did you mean 'openai'?");
-	expect_wrong(FAULT("{ status: 429, retry-after: 20 }"),
-		     "t:5:38: invalid retry-after '20', it has no unit; expected a duration such as 500ms, 8s or 1m30s");
+	expect_wrong(
+		FAULT("{ status: 429, retry-after: 20 }"),
+		"t:5:38: invalid retry-after '20', it has no unit; expected a duration such as 500ms, 8s or 1m30s");
 	expect_wrong(FAULT("{ status: 429, retry-after: 1500ms }"),
 		     "t:5:38: retry-after '1500ms' is sent in whole seconds");
 	expect_wrong(FAULT("{ retry-after: 20s, drop: true }"),
@@ -116,28 +118,39 @@ static void expect_head(const char *head, unsigned int status)
 		cr_expect(isprint((unsigned char)*c) || *c == '\r' || *c == '\n');
 }
 
-static void expect_form(sqlite3 *db, const struct chaos_form *form, const struct fault *f)
+/* How long it is: said, or to be filled in. */
+static void expect_length(const struct chaos_form *form, const char *head, size_t length)
 {
-	const char *body = (const char *)form->text + form->head;
-	const size_t length = form->length - form->head;
-	char head[CHAOS_FORM_TEXT + 1], expected[16];
-	const char *value;
+	const char *value = header(head, "content-length");
+	char expected[16];
 
-	snprintf(head, sizeof(head), "%.*s", form->head, (const char *)form->text);
-	expect_head(head, f->status ? f->status : 200);
-	value = header(head, "content-length");
-	cr_assert_eq(!value, form->brief == 2, "%s", head);
+	cr_assert_eq(!value, form->kind == CHAOS_FORM_CLOSE && form->brief == 2, "%s", head);
 	snprintf(expected, sizeof(expected), "%zu", length);
-	if (form->kind == CHAOS_FORM_CLOSE) {
-		if (value)
-			cr_expect_str_eq(value, expected);
-		cr_expect_str_eq(header(head, "connection"), "close");
-	} else {
+	if (form->length_at) {
 		cr_expect_str_eq(value, "", "it is filled in later: '%s'", value);
 		cr_expect_eq(strspn(head + form->length_at, " "), CHAOS_FORM_DIGITS_LENGTH);
 		cr_expect_eq(head[form->length_at + CHAOS_FORM_DIGITS_LENGTH], '\r');
-		cr_expect_null(header(head, "connection"));
+	} else if (value) {
+		cr_expect_str_eq(value, expected);
 	}
+	cr_expect_eq(form->length_at != 0, form->kind != CHAOS_FORM_CLOSE && length);
+	value = header(head, "connection");
+	if (form->kind == CHAOS_FORM_KEEP)
+		cr_expect_null(value);
+	else
+		cr_expect_str_eq(value, "close");
+}
+
+static void expect_form(sqlite3 *db, const struct chaos_form *form, const struct fault *f)
+{
+	const char *body = (const char *)form->text + form->head, *empty_line = form->open_head ? "\r\n\r\n" : "";
+	const size_t length = form->length - form->head - strlen(empty_line);
+	char head[CHAOS_FORM_TEXT + 8], expected[16];
+	const char *value;
+
+	snprintf(head, sizeof(head), "%.*s%s", form->head, (const char *)form->text, empty_line);
+	expect_head(head, f->status ? f->status : 200);
+	expect_length(form, head, length);
 	snprintf(expected, sizeof(expected), "%u", (unsigned int)(f->retry_after_ns / 1000000000));
 	value = header(head, "retry-after");
 	cr_expect_eq(!!value, f->retry_after);
@@ -153,25 +166,32 @@ static void expect_form(sqlite3 *db, const struct chaos_form *form, const struct
 
 static void expect_forms(sqlite3 *db, const char *fault)
 {
-	static const enum chaos_form_kind order[] = { CHAOS_FORM_KEEP, CHAOS_FORM_CLOSE, CHAOS_FORM_KEEP, CHAOS_FORM_CLOSE,
-						      CHAOS_FORM_CLOSE };
+	static const enum chaos_form_kind any[] = { CHAOS_FORM_KEEP, CHAOS_FORM_CLOSE, CHAOS_FORM_SHUT,
+						    CHAOS_FORM_KEEP, CHAOS_FORM_CLOSE, CHAOS_FORM_SHUT,
+						    CHAOS_FORM_CLOSE };
+	static const enum chaos_form_kind empty[] = { CHAOS_FORM_CLOSE, CHAOS_FORM_SHUT, CHAOS_FORM_CLOSE,
+						      CHAOS_FORM_SHUT, CHAOS_FORM_CLOSE };
+	const enum chaos_form_kind *order = any;
 	char source[300];
 	struct made made;
-	size_t whole = 5;
+	size_t whole = COUNT(any);
 
 	snprintf(source, sizeof(source), FAULT("{ %s }"), fault);
 	made = make(source);
 	const struct fault *f = &made.rules->rules[0].fault;
 	const struct chaos_rule *r = &made.tables->rules[0];
 
-	if (f->body == BODY_EMPTY)
-		whole = 3; /* no answer that has a body is as long as one that has none */
+	if (f->body == BODY_EMPTY) { /* no answer that has a body is as long as one that has none */
+		whole = COUNT(empty);
+		order = empty;
+	}
 	cr_assert_eq(r->forms, whole + (f->status && f->body == BODY_JSON), "%s: %u forms", fault, r->forms);
 	cr_assert(r->forms <= CHAOS_MAX_FORMS);
 	for (size_t i = 0; i < whole; i++) {
 		const struct chaos_form *form = &made.tables->forms[r->form + i];
 
-		cr_expect_eq(form->kind, f->body == BODY_EMPTY ? CHAOS_FORM_CLOSE : order[i]);
+		cr_expect_eq(form->kind, order[i]);
+		cr_expect_eq(form->open_head, form->kind == CHAOS_FORM_SHUT && f->body == BODY_EMPTY);
 		expect_form(db, form, f);
 		if (form->brief)
 			cr_expect(form->length <= made.tables->forms[r->form].length, "%s: brief is shorter", fault);
@@ -181,7 +201,8 @@ static void expect_forms(sqlite3 *db, const char *fault)
 
 Test(answer, every_form)
 {
-	static const unsigned int statuses[] = { 400, 401, 403, 404, 408, 413, 422, 429, 499, 500, 501, 502, 503, 504, 529 };
+	static const unsigned int statuses[] = { 400, 401, 403, 404, 408, 413, 422, 429,
+						 499, 500, 501, 502, 503, 504, 529 };
 	static const char *const bodies[] = { "empty", "garbage", "truncated", "html" };
 	char fault[100];
 	sqlite3 *db;

@@ -24,7 +24,7 @@ TABLE(loss_names, CHAOS_LOSS_COUNT, "chance", "every", "burst");
 TABLE(grpc_names, GRPC_STATUSES, "unavailable", "resource-exhausted", "cancelled", "internal", "permission-denied");
 const unsigned char grpc_codes[GRPC_STATUSES] = { 7, 11, 8, 2, 12 }; /* RFC 9113, section 7 */
 
-TABLE(form_names, CHAOS_FORM_KIND_COUNT, "keep", "close", "digits", "none");
+TABLE(form_names, CHAOS_FORM_KIND_COUNT, "keep", "close", "digits", "none", "shut");
 TABLE(side_names, CHAOS_SIDE_COUNT, "unknown", "client", "server");
 TABLE(skip_names, CHAOS_SKIP_COUNT, "percent", "max-hits", "max-rate", "observe", "ssh", "device", "encrypted",
       "assist", "no-room", "unread");

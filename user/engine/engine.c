@@ -99,12 +99,16 @@ static void choose_programs(struct chaos *skel, const struct tables *t, const st
 	bpf_program__set_autoload(skel->progs.chaos_accept4, accept && args > ACCEPT_ARGS_SINCE_6_10);
 	bpf_program__set_autoload(skel->progs.chaos_enter, t->knobs.faults & FAULTS_BY_PROBE);
 	bpf_program__set_autoload(skel->progs.chaos_leave, t->knobs.faults & 1 << CHAOS_GPU_OOM);
+	bpf_program__set_autoload(skel->progs.chaos_tls_enter, t->knobs.tls && f->has[FEATURE_PROBE]);
+	bpf_program__set_autoload(skel->progs.chaos_tls_leave, t->knobs.tls && f->has[FEATURE_PROBE]);
 	bpf_program__set_autoload(skel->progs.chaos_exec,
 				  hooks && t->knobs.faults & FAULTS_BY_PROBE &&
 					  (t->knobs.assist || !f->has[FEATURE_PROBE_REGISTERS]));
 	if (f->has[FEATURE_PROBE_MULTI]) {
 		bpf_program__set_expected_attach_type(skel->progs.chaos_enter, BPF_TRACE_UPROBE_MULTI);
 		bpf_program__set_expected_attach_type(skel->progs.chaos_leave, BPF_TRACE_UPROBE_MULTI);
+		bpf_program__set_expected_attach_type(skel->progs.chaos_tls_enter, BPF_TRACE_UPROBE_MULTI);
+		bpf_program__set_expected_attach_type(skel->progs.chaos_tls_leave, BPF_TRACE_UPROBE_MULTI);
 	}
 	bpf_program__set_autoload(skel->progs.chaos_fork, hooks && (t->pids_count || has_v1(t)));
 	bpf_program__set_autoload(skel->progs.chaos_exit, hooks && (t->pids_count || has_v1(t) || t->knobs.ceiling));
@@ -124,12 +128,18 @@ static void set_size(struct bpf_map *map, size_t entries)
 
 static void size_probe_maps(struct chaos *skel, const struct tables *t)
 {
-	struct bpf_map *of_probes[] = { skel->maps.chaos_points, skel->maps.chaos_pointstats, skel->maps.chaos_places,
-					skel->maps.chaos_frames, skel->maps.chaos_last_error, skel->maps.chaos_returns,
-					skel->maps.chaos_traced };
+	struct bpf_map *of_probes[] = { skel->maps.chaos_points, skel->maps.chaos_pointstats, skel->maps.chaos_places };
+	struct bpf_map *of_calls[] = { skel->maps.chaos_frames, skel->maps.chaos_last_error, skel->maps.chaos_returns,
+				       skel->maps.chaos_traced };
+	struct bpf_map *of_tls[] = { skel->maps.chaos_tls, skel->maps.chaos_prints, skel->maps.chaos_tls_frames };
+	const bool calls = t->knobs.faults & FAULTS_BY_PROBE;
 
-	for (size_t i = 0; i < sizeof(of_probes) / sizeof(of_probes[0]) && !(t->knobs.faults & FAULTS_BY_PROBE); i++)
+	for (size_t i = 0; i < sizeof(of_probes) / sizeof(of_probes[0]) && !calls && !t->knobs.tls; i++)
 		set_size(of_probes[i], 1);
+	for (size_t i = 0; i < sizeof(of_calls) / sizeof(of_calls[0]) && !calls; i++)
+		set_size(of_calls[i], 1);
+	for (size_t i = 0; i < sizeof(of_tls) / sizeof(of_tls[0]) && !t->knobs.tls; i++)
+		set_size(of_tls[i], 1);
 	if (!t->knobs.ceiling) {
 		set_size(skel->maps.chaos_held, 1);
 		set_size(skel->maps.chaos_blocks, 1);
@@ -152,7 +162,7 @@ static size_t claims_needed(const struct tables *t)
 /* Those that there are and those that may come; behind them are those that programs fill in, see bpf/http.bpf.c. */
 static uint32_t sets_at_most(const struct tables *t)
 {
-	return t->sets_count + (t->follows || t->knobs.faults & FAULTS_BY_PROBE ? SPARE_SETS : 0);
+	return t->sets_count + (t->follows || t->knobs.tls || t->knobs.faults & FAULTS_BY_PROBE ? SPARE_SETS : 0);
 }
 
 static void size_maps(struct chaos *skel, const struct tables *t, const struct schedule *s)
@@ -362,6 +372,7 @@ int engine_open(const struct tables *tables, const struct schedule *schedule, co
 		knobs.assisted = tables->probed;
 	}
 	knobs.write_user = features->has[FEATURE_WRITE_USER];
+	knobs.tls = knobs.tls && features->has[FEATURE_PROBE];
 	knobs.cookies = features->has[FEATURE_PROBE_COOKIE];
 	knobs.flows = has_udp(tables) || has_server(tables);
 	memcpy((void *)&skel->rodata->knobs, &knobs, sizeof(knobs));

@@ -16,11 +16,27 @@ static int put(struct engine *engine, const char *map, const void *key, const vo
 	return bpf_map_update_elem(engine_map(engine, map), key, value, BPF_ANY) ? -errno : 0;
 }
 
-struct bpf_program *engine_probe(const struct engine *engine, struct chaos *copy, bool leave)
+struct bpf_program *engine_probe(const struct engine *engine, struct chaos *copy, enum probe_family family, bool leave)
 {
 	struct chaos *skel = copy ? copy : engine->skel;
 
+	if (family == PROBE_TLS)
+		return leave ? skel->progs.chaos_tls_leave : skel->progs.chaos_tls_enter;
 	return leave ? skel->progs.chaos_leave : skel->progs.chaos_enter;
+}
+
+/* Is it one that a copy has, if the engine itself does? */
+static bool is_probe(const struct engine *engine, const struct bpf_program *prog)
+{
+	for (int leave = 0; leave < 2; leave++) {
+		for (enum probe_family family = 0; family < PROBE_FAMILY_COUNT; family++) {
+			const struct bpf_program *own = engine_probe(engine, NULL, family, leave);
+
+			if (strcmp(bpf_program__name(own), bpf_program__name(prog)) == 0)
+				return bpf_program__autoload(own);
+		}
+	}
+	return false;
 }
 
 /* Programs and maps by themselves, every map that of the engine. */
@@ -35,7 +51,7 @@ static struct chaos *make_copy(const struct engine *engine, uint32_t number)
 	memcpy((void *)&copy->rodata->knobs, &engine->skel->rodata->knobs, sizeof(copy->rodata->knobs));
 	((struct chaos_knobs *)&copy->rodata->knobs)->copy = number;
 	bpf_object__for_each_program (prog, copy->obj)
-		bpf_program__set_autoload(prog, prog == copy->progs.chaos_enter || prog == copy->progs.chaos_leave);
+		bpf_program__set_autoload(prog, is_probe(engine, prog));
 	bpf_object__for_each_map (map, copy->obj) {
 		struct bpf_map *own = bpf_object__find_map_by_name(engine->skel->obj, bpf_map__name(map));
 

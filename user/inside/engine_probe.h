@@ -25,8 +25,14 @@ struct engine_copies {
 	uint16_t used[PAGE_PLACES]; /* functions at that place so far */
 };
 
+enum probe_family {
+	PROBE_CALL, /* gpu-oom, call */
+	PROBE_TLS,
+	PROBE_FAMILY_COUNT,
+};
+
 /* The program for entries, or for returns (`leave`); of a copy, or with NULL of the engine's own. */
-struct bpf_program *engine_probe(const struct engine *engine, struct chaos *copy, bool leave);
+struct bpf_program *engine_probe(const struct engine *engine, struct chaos *copy, enum probe_family family, bool leave);
 
 /* The copy for a function at `offset` of its file, and notes there that it is point `number`. Freed with the rest. */
 int engine_copy_for(struct engine *engine, struct engine_copies *copies, uint64_t offset, uint32_t number,

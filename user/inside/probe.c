@@ -14,6 +14,7 @@
 #include "user/inside/elf_file.h"
 #include "user/inside/errno_place.h"
 #include "user/inside/gpu_functions.h"
+#include "user/inside/tls_functions.h"
 
 #define PENDING_NS 5000000000ULL /* for so long a busy assist may leave a call undone */
 
@@ -25,7 +26,7 @@ static const char *const gpu_libraries[] = { "libcuda.so.1",      "libcudart.so.
 bool probes_needed(const struct rules *rules)
 {
 	for (size_t i = 0; i < rules->count; i++) {
-		if (rules->rules[i].fault.faults & FAULTS_BY_PROBE)
+		if (rule_has_probes(&rules->rules[i]))
 			return true;
 	}
 	return false;
@@ -59,8 +60,7 @@ static bool is_named(const struct probes *p, const struct process *process, bool
 	for (size_t i = 0; i < p->rules->count; i++) {
 		const struct rule *rule = &p->rules->rules[i];
 
-		if (has_rule(&rules, i) && rule->fault.faults & FAULTS_BY_PROBE &&
-		    (!assisted || needs_assist(rule, p->features)))
+		if (has_rule(&rules, i) && rule_has_probes(rule) && (!assisted || needs_assist(rule, p->features)))
 			return true;
 	}
 	return false;
@@ -86,27 +86,30 @@ static int named_pids(const struct probes *p, const struct process_list *process
 struct site {
 	struct chaos_point point;
 	uint64_t offset;
+	enum probe_family family;
 	bool returns; /* its return is waited for */
 	struct chaos_vector rules;
 };
 
 struct sites {
-	struct site list[GPU_MAX_FUNCTIONS + CHAOS_MAX_RULES];
+	struct site list[GPU_MAX_FUNCTIONS + TLS_FUNCTIONS + CHAOS_MAX_RULES];
 	size_t count;
 };
 
 /* Several rules may mean the same function, under whatever name. */
-static struct site *site_at(struct sites *sites, const struct elf_function *found, const char *name)
+static struct site *site_at(struct sites *sites, const struct elf_function *found, const char *name,
+			    enum probe_family family)
 {
 	struct site *site;
 
 	for (size_t i = 0; i < sites->count; i++) {
-		if (sites->list[i].offset == found->offset)
+		if (sites->list[i].offset == found->offset && sites->list[i].family == family)
 			return &sites->list[i];
 	}
 	site = &sites->list[sites->count++];
 	memset(site, 0, sizeof(*site));
 	site->offset = found->offset;
+	site->family = family;
 	site->point.ret = found->ret;
 	snprintf(site->point.function, sizeof(site->point.function), "%s", name);
 	return site;
@@ -166,7 +169,7 @@ static int find_gpu(struct probes *p, struct elf_file *elf, const struct library
 
 		if (found[f].problem != ELF_FOUND || !found[f].ret || !is_wanted(p, &gpu_functions[f]))
 			continue;
-		site = site_at(sites, &found[f], gpu_functions[f].name);
+		site = site_at(sites, &found[f], gpu_functions[f].name, PROBE_CALL);
 		describe_gpu(&site->point, &gpu_functions[f]);
 		site->returns = gpu_functions[f].role == GPU_ALLOCATE || gpu_functions[f].role == GPU_INFO;
 		for (size_t i = 0; i < p->rules->count; i++) {
@@ -234,11 +237,40 @@ static int find_calls(struct probes *p, struct elf_file *elf, const struct libra
 		ret = fault->error ? find_errno(p, i, elf, library, &found, &errno_function, err) : 0;
 		if (ret)
 			return ret;
-		site = site_at(sites, &found, fault->call_function.text);
+		site = site_at(sites, &found, fault->call_function.text, PROBE_CALL);
 		set_bit(&site->rules, i);
 		if (errno_function)
 			site->point.errno_function = errno_function;
 		p->met[i] = true;
+	}
+	return 0;
+}
+
+/* The functions by which requests and answers inside TLS pass. */
+static int find_tls(struct probes *p, struct elf_file *elf, const struct library *library, struct sites *sites,
+		    struct error *err)
+{
+	struct elf_function found[TLS_FUNCTIONS];
+	int ret = 0;
+
+	if (p->tables->knobs.tls && p->features->has[FEATURE_PROBE])
+		ret = tls_file_functions(elf, library->is_program, found, err);
+	if (ret <= 0)
+		return ret;
+	for (size_t f = 0; f < TLS_FUNCTIONS; f++) {
+		struct site *site;
+
+		if (found[f].problem != ELF_FOUND)
+			continue;
+		site = site_at(sites, &found[f], tls_functions[f].name, PROBE_TLS);
+		site->point.role = tls_functions[f].role;
+		site->returns = tls_functions[f].returns;
+		for (size_t i = 0; i < p->rules->count; i++) {
+			if (!p->rules->rules[i].match.http.given)
+				continue;
+			set_bit(&site->rules, i);
+			p->met[i] = true;
+		}
 	}
 	return 0;
 }
@@ -270,9 +302,9 @@ static int keep_link(struct probes *p, struct bpf_link *link)
 	return 0;
 }
 
-/* All functions of a file in one link for each of the two programs. */
+/* All functions of a file in one link for each of the programs. */
 static int attach_multi(struct probes *p, const struct library *library, const struct sites *sites, uint32_t first,
-			bool leave)
+			enum probe_family family, bool leave)
 {
 	unsigned long offsets[sizeof(sites->list) / sizeof(sites->list[0])];
 	__u64 cookies[sizeof(offsets) / sizeof(offsets[0])];
@@ -280,27 +312,27 @@ static int attach_multi(struct probes *p, const struct library *library, const s
 	struct bpf_link *link;
 
 	for (size_t i = 0; i < sites->count; i++) {
-		if (leave && !sites->list[i].returns)
+		if (sites->list[i].family != family || (leave && !sites->list[i].returns))
 			continue;
 		offsets[opts.cnt] = sites->list[i].offset;
 		cookies[opts.cnt++] = first + i;
 	}
 	if (!opts.cnt)
 		return 0;
-	link = bpf_program__attach_uprobe_multi(engine_probe(p->engine, NULL, leave), -1, library->attach_path, NULL,
-						&opts);
+	link = bpf_program__attach_uprobe_multi(engine_probe(p->engine, NULL, family, leave), -1, library->attach_path,
+						NULL, &opts);
 	return link ? keep_link(p, link) : -errno;
 }
 
-static int attach_one(struct probes *p, const struct library *library, uint64_t offset, uint32_t number,
+static int attach_one(struct probes *p, const struct library *library, const struct site *site, uint32_t number,
 		      struct chaos *copy, bool leave)
 {
 	LIBBPF_OPTS(bpf_uprobe_opts, opts, .retprobe = leave,
 		    .bpf_cookie = p->features->has[FEATURE_PROBE_COOKIE] ? number : 0);
 	struct bpf_link *link;
 
-	link = bpf_program__attach_uprobe_opts(engine_probe(p->engine, copy, leave), -1, library->attach_path, offset,
-					       &opts);
+	link = bpf_program__attach_uprobe_opts(engine_probe(p->engine, copy, site->family, leave), -1,
+					       library->attach_path, site->offset, &opts);
 	return link ? keep_link(p, link) : -errno;
 }
 
@@ -316,8 +348,8 @@ static int attach_each(struct probes *p, const struct library *library, const st
 			ret = engine_copy_for(p->engine, &p->copies, site->offset, first + i, &copy, err);
 		/* The return first: a call must not be begun that nobody waits for. */
 		if (!ret && site->returns)
-			ret = attach_one(p, library, site->offset, first + i, copy, true);
-		ret = ret ?: attach_one(p, library, site->offset, first + i, copy, false);
+			ret = attach_one(p, library, site, first + i, copy, true);
+		ret = ret ?: attach_one(p, library, site, first + i, copy, false);
 		if (ret)
 			return ret;
 	}
@@ -360,6 +392,7 @@ static int probe_file(struct probes *p, const struct library *library, struct er
 		goto out; /* not a program, or broken: then nobody can call it */
 	ret = find_gpu(p, elf, library, sites, err);
 	ret = ret ?: find_calls(p, elf, library, sites, err);
+	ret = ret ?: find_tls(p, elf, library, sites, err);
 	if (ret || !sites->count)
 		goto out;
 	if (!p->engine) {
@@ -368,8 +401,10 @@ static int probe_file(struct probes *p, const struct library *library, struct er
 	}
 	ret = write_points(p, library, sites);
 	if (!ret && p->features->has[FEATURE_PROBE_MULTI]) {
-		ret = attach_multi(p, library, sites, first, true);
-		ret = ret ?: attach_multi(p, library, sites, first, false);
+		for (enum probe_family family = 0; family < PROBE_FAMILY_COUNT && !ret; family++) {
+			ret = attach_multi(p, library, sites, first, family, true);
+			ret = ret ?: attach_multi(p, library, sites, first, family, false);
+		}
 	} else if (!ret) {
 		ret = attach_each(p, library, sites, first, err);
 	}
@@ -397,6 +432,8 @@ static int look_on_disk(struct probes *p, struct error *err)
 		if (p->tables->knobs.faults & 1 << CHAOS_GPU_OOM)
 			ret = library_on_disk(&p->libraries, "/", gpu_libraries[i], &found, err);
 	}
+	for (size_t i = 0; tls_libraries[i] && p->tables->knobs.tls && !ret; i++)
+		ret = library_on_disk(&p->libraries, "/", tls_libraries[i], &found, err);
 	for (size_t i = 0; i < p->rules->count && !ret; i++) {
 		const struct fault *fault = &p->rules->rules[i].fault;
 

@@ -194,6 +194,13 @@ static const char *ifb_words(const struct load *load, const struct rule *rule, e
 					   : ", those that arrive in an ifb by act_mirred";
 }
 
+/* Is an answer inside TLS made in the memory of its process? */
+static bool changes_inside_tls(const struct load *load, const struct rule *rule)
+{
+	return rule->fault.faults & CHAOS_ANSWERS & ~(1U << CHAOS_HANG) && load->features.has[FEATURE_PROBE] &&
+	       load->features.has[FEATURE_WRITE_USER];
+}
+
 static void describe(const struct load *load, size_t index, struct rule_plan *plan)
 {
 	const struct rule *rule = &load->rules->rules[index];
@@ -220,8 +227,9 @@ static void describe(const struct load *load, size_t index, struct rule_plan *pl
 		       rule_fault_needs(rule, CHAOS_BREAK_AFTER) & CHAOS_DEVICE_INGRESS ? "arriving" : "leaving",
 		       tcx ? "TCX" : "clsact");
 	if (faults & CHAOS_ANSWERS)
-		append(m, size, "%s%s: a %s program changes the answer where it arrives", m[0] ? "; " : "",
-		       fault_word(__builtin_ctz(faults & CHAOS_ANSWERS)), tcx ? "TCX" : "clsact");
+		append(m, size, "%s%s: a %s program changes the answer where it arrives%s", m[0] ? "; " : "",
+		       fault_word(__builtin_ctz(faults & CHAOS_ANSWERS)), tcx ? "TCX" : "clsact",
+		       changes_inside_tls(load, rule) ? ", inside TLS a probe does where it is read" : "");
 	if (faults & 1 << CHAOS_GRPC)
 		append(m, size, "%sgrpc: a %s program resets streams where answers arrive", m[0] ? "; " : "",
 		       tcx ? "TCX" : "clsact");
@@ -349,6 +357,27 @@ static void add_assist_notes(const struct rule *rule, struct rule_plan *plan)
 			 "errno is set where the process has one C library, glibc or musl; other calls are skipped");
 }
 
+/* Where requests are read, and where they are not. */
+static void add_http_notes(const struct load *load, const struct rule *rule, struct rule_plan *plan)
+{
+	const bool *has = load->features.has;
+	const unsigned int made = rule->fault.faults & CHAOS_ANSWERS & ~(1U << CHAOS_HANG);
+
+	if (!has[FEATURE_PROBE])
+		add_note(plan,
+			 "requests are read in clear text: connections that speak TLS are left alone and counted");
+	else
+		add_note(plan,
+			 "inside TLS, requests are read by probes on the functions of OpenSSL and what is like it, "
+			 "libraries and programs; connections of other libraries (GnuTLS, Go, rustls, Java) are "
+			 "left alone and counted");
+	add_note(plan, "so are those that speak HTTP/2, or send a request before the last one has its answer");
+	if (has[FEATURE_PROBE] && made && !has[FEATURE_WRITE_USER])
+		add_note(plan,
+			 "answers inside TLS are left alone and counted, since programs may not write the memory of "
+			 "processes here (lockdown); 'reset', 'drop', 'delay' and 'hang' need not");
+}
+
 static void add_notes(const struct load *load, size_t index, struct rule_plan *plan)
 {
 	const struct rule *rule = &load->rules->rules[index];
@@ -394,8 +423,7 @@ static void add_notes(const struct load *load, size_t index, struct rule_plan *p
 			 "comes "
 			 "(uvicorn, node and llama-server after 5 s); 'direction: response' holds the answer instead");
 	if (m->http.given)
-		add_note(plan, "requests are read in clear text: connections that speak TLS or HTTP/2, or send a "
-			       "request before the last one has its answer, are left alone and counted");
+		add_http_notes(load, rule, plan);
 	if (rule->fault.faults & 1 << CHAOS_GRPC)
 		add_note(plan,
 			 "HTTP/2 is read in clear text, TLS is left alone and counted; so is an answer whose first "

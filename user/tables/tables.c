@@ -738,6 +738,15 @@ static bool has_ramp(const struct chaos_rule *r)
 	return r->percent_ramp.over_ns || r->drop_ramp.over_ns || r->delay_ramp.over_ns;
 }
 
+static bool reads_requests(const struct rules *rules)
+{
+	for (size_t i = 0; i < rules->count; i++) {
+		if (rules->rules[i].match.http.given)
+			return true;
+	}
+	return false;
+}
+
 static int make_rules(struct tables *t, const struct rules *rules, bool observe)
 {
 	struct chaos_vector all = { 0 };
@@ -747,6 +756,7 @@ static int make_rules(struct tables *t, const struct rules *rules, bool observe)
 	t->budgets = calloc(rules->count, sizeof(*t->budgets));
 	if (!t->rules || !t->budgets)
 		return -ENOMEM;
+	t->knobs.tls = reads_requests(rules);
 	for (size_t i = 0; i < rules->count; i++) {
 		make_rule(&t->rules[i], &t->budgets[i], &rules->rules[i], observe);
 		if (tables_make_answer(t, &t->rules[i], &rules->rules[i].fault))

@@ -19,6 +19,12 @@
 /* Faults inside a process that are done by probes on functions. */
 #define FAULTS_BY_PROBE (1U << CHAOS_GPU_OOM | 1U << CHAOS_CALL)
 
+/* Does it need probes: for its fault, or to read requests inside TLS? */
+static inline bool rule_has_probes(const struct rule *rule)
+{
+	return rule->fault.faults & FAULTS_BY_PROBE || rule->match.http.given;
+}
+
 #define DEFINE_PAIR(name, key_type) \
 	struct name {               \
 		key_type key;       \

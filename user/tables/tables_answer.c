@@ -8,8 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SECOND    1000000000ULL
-#define OK_STATUS 200
+#define SECOND     1000000000ULL
+#define OK_STATUS  200
+#define EMPTY_LINE 4 /* bytes, with the end of the line before */
 
 static const char *type_of(const struct fault *f)
 {
@@ -23,32 +24,59 @@ enum brevity {
 	BARE, /* not even how long it is */
 };
 
-/* The head of an answer; `length` < 0: room for the number is left. Where that is goes to *length_at. */
-static void put_head(struct answer_text *t, const struct fault *f, enum brevity brevity, int length,
-		     uint16_t *length_at)
+/* A line of the head, with blanks and capitals where there is room for them. */
+static void put_header(struct answer_text *t, enum brevity brevity, const char *name, const char *brief_name,
+		       const char *value)
+{
+	const bool full = brevity == IN_FULL;
+
+	answer_put(t, "%s:%s%s\r\n", full ? name : brief_name, full ? " " : "", value);
+}
+
+/* How an answer ends. */
+struct ending {
+	bool closes; /* the client is told that the connection is closed */
+	bool filled; /* up to where the server's ends: how long its body is is written then, at *length_at */
+};
+
+static struct ending ending_of(enum chaos_form_kind kind)
+{
+	return (struct ending){ .closes = kind != CHAOS_FORM_KEEP, .filled = kind != CHAOS_FORM_CLOSE };
+}
+
+/* The head of an answer with a body of `length` bytes. */
+static void put_head(struct answer_text *t, const struct fault *f, enum brevity brevity, struct ending ending,
+		     size_t length, struct chaos_form *form)
 {
 	const unsigned int status = f->status ? f->status : OK_STATUS;
 	const bool full = brevity == IN_FULL;
-	const char *gap = full ? " " : "";
+	char number[32];
 
 	answer_put(t, "HTTP/1.1 %u %s\r\n", status, full ? answer_reason(status) : "");
 	if (full)
-		answer_put(t, "Content-Type: %s\r\n", type_of(f));
+		put_header(t, brevity, "Content-Type", NULL, type_of(f));
 	if (answer_error_type(f))
-		answer_put(t, "x-amzn-ErrorType:%s%s\r\n", gap, answer_error_type(f));
-	if (f->retry_after)
-		answer_put(t, "%s:%s%llu\r\n", full ? "Retry-After" : "retry-after", gap,
-			   (unsigned long long)(f->retry_after_ns / SECOND));
-	if (brevity != BARE)
-		answer_put(t, "%s:%s", full ? "Content-Length" : "content-length", gap);
-	*length_at = (uint16_t)(length < 0 ? t->length : 0);
-	if (length < 0)
+		put_header(t, brevity, "x-amzn-ErrorType", "x-amzn-ErrorType", answer_error_type(f));
+	if (f->retry_after) {
+		snprintf(number, sizeof(number), "%llu", (unsigned long long)(f->retry_after_ns / SECOND));
+		put_header(t, brevity, "Retry-After", "retry-after", number);
+	}
+	/* Behind the last line there is the number, or what fills a head whose body is to stay empty. */
+	form->open_head = ending.filled && !length;
+	if (ending.filled && length) {
+		answer_put(t, "%s:%s", full ? "Content-Length" : "content-length", full ? " " : "");
+		form->length_at = (uint16_t)t->length;
 		answer_put(t, "%*s\r\n", CHAOS_FORM_DIGITS_LENGTH, "");
-	else if (brevity != BARE)
-		answer_put(t, "%d\r\n", length);
-	if (length >= 0)
-		answer_put(t, "%s:%sclose\r\n", full ? "Connection" : "connection", gap);
-	answer_put(t, "\r\n");
+	} else if (brevity != BARE || ending.filled) {
+		snprintf(number, sizeof(number), "%zu", length);
+		put_header(t, brevity, "Content-Length", "content-length", number);
+	}
+	if (ending.closes)
+		put_header(t, brevity, "Connection", "connection", "close");
+	if (form->open_head)
+		answer_put(t, "x:");
+	else
+		answer_put(t, "\r\n");
 }
 
 static int add_form(struct tables *t, struct chaos_rule *r, const struct chaos_form *form)
@@ -74,14 +102,16 @@ static int add_whole(struct tables *t, struct chaos_rule *r, const struct fault 
 		answer_brief_body(&body, f, brevity == BARE);
 	else
 		answer_body(&body, f);
-	put_head(&head, f, brevity, kind == CHAOS_FORM_KEEP ? -1 : (int)body.length, &form.length_at);
+	put_head(&head, f, brevity, ending_of(kind), body.length, &form);
 	if (head.length + body.length > CHAOS_FORM_TEXT)
 		return -E2BIG;
-	form.filler = f->body == BODY_GARBAGE ? 0xff : ' ';
+	form.filler = form.open_head ? 'x' : f->body == BODY_GARBAGE ? 0xff : ' ';
 	form.head = (uint16_t)head.length;
 	form.length = (uint16_t)(head.length + body.length);
 	memcpy(form.text, head.text, head.length);
 	memcpy(form.text + head.length, body.text, body.length);
+	if (form.open_head)
+		form.length += EMPTY_LINE;
 	return add_form(t, r, &form);
 }
 
@@ -138,6 +168,8 @@ int tables_make_answer(struct tables *t, struct chaos_rule *r, const struct faul
 		if (f->body != BODY_EMPTY && brevity != BARE)
 			err = add_whole(t, r, f, CHAOS_FORM_KEEP, brevity);
 		err = err ?: add_whole(t, r, f, CHAOS_FORM_CLOSE, brevity);
+		if (t->knobs.tls && brevity != BARE)
+			err = err ?: add_whole(t, r, f, CHAOS_FORM_SHUT, brevity);
 	}
 	if (f->status && f->body == BODY_JSON)
 		err = err ?: add_digits(t, r, f);
