@@ -115,7 +115,7 @@ def stripped_program():
     said = chaos.chaos("status").out
     check("probes on 1 function, no calls so far" in said, f"status: {said}")
     known.communicate("\n")
-    check("1 calls, 1 of them failed by us" in chaos.chaos("status").out, f"status: {said}")
+    check("1 calls, 1 of them changed by us" in chaos.chaos("status").out, f"status: {said}")
 
 
 @alone

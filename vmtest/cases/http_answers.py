@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-# timeout: 400
+# timeout: 700
 """Answers of HTTP that take the place of the server's: what the client's own parser makes of them, and no others'."""
 import concurrent.futures
 import json
@@ -9,11 +9,11 @@ import subprocess
 import chaos
 import place
 from case import alone, check, check_counters, check_equal, check_took, expect, main, part, skip
-from scene import NEIGHBOUR, PLACES, VICTIM, Scene
+from scene import INSIDE, NEIGHBOUR, PLACES, VERSIONS, VICTIM, Scene, needs_memory
 
 HOSTS = [host for _, family, host, _ in PLACES if family != "mapped"]
 FAR = HOSTS[2:]
-LIMITED, STREAM, GONE, CURL, SHARE, SLOW, TLS = range(8100, 8107)
+LIMITED, STREAM, GONE, CURL, SHARE, SLOW = range(8100, 8106)
 BODIES = {"html": 8110, "garbage": 8111, "truncated": 8112, "empty": 8113}
 RETRY_AFTER, DELAY = 20, 300
 
@@ -25,21 +25,20 @@ def setup():
     scene = Scene()
     for port in (LIMITED, STREAM, GONE, CURL, SHARE, SLOW, *BODIES.values()):
         scene.listen(port)
-    scene.listen(TLS, "tls")
+        scene.listen(port + INSIDE, "tls")
 
 
 def rules():
     def rule(name, port, fault, path=None, **more):
         http = {"http": {"path": path}} if path else {}
-        return chaos.rule(name, {"cgroup": VICTIM, "ports": [port], **http}, fault, **more)
+        return chaos.rule(name, {"cgroup": VICTIM, "ports": [port, port + INSIDE], **http}, fault, **more)
 
     limited = {"status": 429, "retry_after": f"{RETRY_AFTER}s", "as": "openai"}
     return [rule("limited", LIMITED, limited, "/bytes/*0"),
             rule("stream", STREAM, {"status": 503}, "/stream"),
             rule("gone", GONE, {"hang": True}, "/bytes/1000"),
             rule("curl", CURL, {"status": 529, "as": "anthropic"}, "/bytes/*0"),
-            rule("share", SHARE, {"status": 500}, "/bytes/400", percent=30, seed=5),
-            rule("tls", TLS, {"status": 503})] + [
+            rule("share", SHARE, {"status": 500}, "/bytes/400", percent=30, seed=5)] + [
         rule(f"body-{body}", port, {"status": 503, "body": body} if body == "html" else {"body": body}, "/bytes/900")
         for body, port in BODIES.items()]
 
@@ -62,20 +61,26 @@ def check_limited(met, length, what):
         check(len(met["body"]) < length + 100, f"{what}: {len(met['body'])} bytes in the place of {length}")
 
 
-def check_kept_alive(client, host, times):
-    number = client.open(host, LIMITED)["id"]
+def connect(client, host, port, tls=None):
+    opened = client.open(host, port + (INSIDE if tls else 0), tls=tls)
+    check_equal(opened["error"], None, f"{host}: connects, TLS {tls}")
+    return opened["id"]
+
+
+def check_kept_alive(client, host, times, tls=None):
+    number = connect(client, host, LIMITED, tls)
     for i in range(times):
         length = random.choice([300, 1400, 20, 40000, 150, 151, 7, 333333])
         met = ask(client, number, f"/bytes/{length}")
         if client is scene.victim and length % 10 == 0:
-            check_limited(met, length, f"{host}: request {i} for {length}")
+            (check_limited_inside if tls else check_limited)(met, length, f"{host}, TLS {tls}: request {i} for {length}")
             expect("limited", 1, event={"fault": "status", "comm": "victim", "side": "client"})
         else:
             check_equal((met["error"], met.get("status"), len(met.get("body", ""))), (None, 200, length),
-                        f"{host}: request {i} for {length}: its own")
+                        f"{host}, TLS {tls}: request {i} for {length}: its own")
         if met.get("closes"):
             client.close(number)
-            number = client.open(host, LIMITED)["id"]
+            number = connect(client, host, LIMITED, tls)
     client.close(number)
 
 
@@ -149,27 +154,41 @@ def never_answered():
         expect("gone", 1, event={"fault": "hang"})
 
 
-@part
-def those_of_ten_thousand_that_were_drawn():
-    """Eight clients with a kept-alive connection each, at once: those requests are answered otherwise of which events tell, and
-    they are answers to what the rule names; all others are the server's, byte for byte as long."""
-    clients = [scene.client(cgroup=VICTIM) for _ in range(8)]
-    paths = [[f"/bytes/{random.choice([399, 400, 400, 401])}" for _ in range(1250)] for _ in clients]
-    with concurrent.futures.ThreadPoolExecutor(len(clients)) as pool:
-        met = list(pool.map(lambda client, asked: client.exchange_many(HOSTS[0], SHARE, asked), clients, paths))
+def draw(clients, times):
+    return [[f"/bytes/{random.choice([399, 400, 400, 401])}" for _ in range(times)] for _ in range(clients)]
+
+
+def check_drawn(port, paths, met):
+    """Those requests are answered otherwise of which events tell, and they are answers to what the rule names; all others are the
+    server's, byte for byte as long. `met`: for each connection its port, and what each request met."""
     changed = set()
-    for asked, (port, answers) in zip(paths, met):
+    for asked, (ours, answers) in zip(paths, met):
+        check_equal(len(answers), len(asked), "answers")
         for i, (path, answer) in enumerate(zip(asked, answers), 1):
             if path == "/bytes/400" and answer[0] == 500:
-                changed.add((port, i))
+                changed.add((ours, i))
             elif not check_equal(tuple(answer), (200, int(path[7:])), f"request {i} for {path}"):
                 return
-        check_equal(len(answers), len(asked), "answers")
-    named = sum(asked.count("/bytes/400") for asked in paths)
+    named, ports = sum(asked.count("/bytes/400") for asked in paths), {ours for ours, _ in met}
     check(abs(len(changed) - 0.3 * named) < 5 * (named * 0.21) ** 0.5, f"{len(changed)} of {named} at 30 %")
-    told = [(event["local_port"], event["request"]) for event in chaos.events() if event["rule"] == "share"]
+    told = [(event["local_port"], event["request"]) for event in chaos.events()
+            if event["rule"] == "share" and event["peer_port"] == port and event["local_port"] in ports]
     check_equal(sorted(told), sorted(changed), "what events tell of")
     expect("share", len(changed), {"percent": named - len(changed)})
+
+
+def ask_many(clients, port, times, tls=None):
+    """Clients with a kept-alive connection each, at once."""
+    paths = draw(len(clients), times)
+    with concurrent.futures.ThreadPoolExecutor(len(clients)) as pool:
+        met = list(pool.map(lambda client, asked: client.call("exchange_many", HOSTS[0], port, asked, tls, wait=240),
+                            clients, paths))
+    check_drawn(port, paths, met)
+
+
+@part
+def those_of_ten_thousand_that_were_drawn():
+    ask_many([scene.client(cgroup=VICTIM) for _ in range(8)], SHARE, 1250)
 
 
 def curl(cgroup, *words):
@@ -202,11 +221,104 @@ def doctor_tells_of_it():
     check_equal([here.get(fault) for fault in ("status", "body", "hang")], [True] * 3, "what doctor says")
 
 
+# ---- inside TLS
+
+def check_limited_inside(met, length, what):
+    """The server's answer is one write, head and body, up to 16 KiB."""
+    check_equal((met["error"], met.get("status")), (None, 429), what)
+    if length > 100:
+        check_equal(met["headers"].get("retry-after"), str(RETRY_AFTER), what)
+        check_equal(json.loads(met["body"])["error"]["code"], 429 if length < 200 else "rate_limit_exceeded", what)
+        check_equal(int(met["headers"]["content-length"]), len(met["body"]), what)
+
+
 @part
-def what_is_encrypted_is_left_alone():
-    met = scene.victim.get(HOSTS[0], TLS, tls="1.3")
-    check_equal(met["error"], None, "TLS")
-    expect("tls", 0, {"encrypted": 1})
+def those_and_no_others_inside_tls():
+    needs_memory()
+    for host, tls in zip(HOSTS, VERSIONS * 2):
+        check_kept_alive(scene.victim, host, 25, tls)
+        check_kept_alive(scene.neighbour, host, 5, tls)
+    check_counters()
+
+
+@part
+def streams_inside_tls():
+    needs_memory()
+    for tls in VERSIONS:
+        met = ask(scene.victim, connect(scene.victim, HOSTS[0], STREAM, tls), "/stream?tokens=20&ms=5")
+        check_equal((met["error"], met.get("status")), (None, 503), f"TLS {tls}")
+        expect("stream", 1)
+        met = ask(scene.neighbour, connect(scene.neighbour, HOSTS[0], STREAM, tls), "/stream?tokens=5&ms=5")
+        check_equal((met["error"], met.get("status"), met["body"].count("data:")), (None, 200, 6), "the neighbour")
+
+
+@part
+def bodies_inside_tls():
+    needs_memory()
+    for body, port in BODIES.items():
+        for tls in VERSIONS:
+            number = connect(scene.victim, HOSTS[0], port, tls)
+            met = ask(scene.victim, number, "/bytes/900")
+            what = f"{body}, TLS {tls}"
+            check_equal((met["error"], met.get("status")), (None, 503 if body == "html" else 200), what)
+            try:
+                json.loads(met["body"])
+                check(False, f"{what} is JSON: {met['body']}")
+            except ValueError:
+                pass
+            check_equal((body == "html", body == "empty"), ("<html>" in met["body"], met["body"] == ""), what)
+            expect(f"body-{body}", 1)
+            if body != "empty":
+                check_equal(len(ask(scene.victim, number, "/bytes/33")["body"]), 33, f"{what}, and another one behind")
+
+
+@part
+def never_answered_inside_tls():
+    for tls in VERSIONS:
+        number = connect(scene.victim, HOSTS[0], GONE, tls)
+        check_equal(len(ask(scene.victim, number, "/bytes/7")["body"]), 7, "before")
+        check_equal(ask(scene.victim, number, "/bytes/1000", timeout=1)["error"], "timeout", f"TLS {tls} hangs")
+        scene.victim.close(number)
+        expect("gone", 1, event={"fault": "hang"})
+
+
+@part
+def many_at_once_inside_tls():
+    """Processes with a connection each, and one with eight in an event loop, where sockets are written apart from TLS."""
+    needs_memory()
+    ask_many([scene.client(cgroup=VICTIM) for _ in range(4)], SHARE + INSIDE, 400, "1.3")
+    for tls in VERSIONS:
+        paths = draw(8, 100)
+        check_drawn(SHARE + INSIDE, paths,
+                    scene.victim.call("exchange_at_once", HOSTS[0], SHARE + INSIDE, paths, tls, wait=150))
+
+
+@part
+def of_curl_inside_tls():
+    needs_memory()
+    url = f"https://{HOSTS[0]}:{CURL + INSIDE}/bytes/"
+    told = ["-k", "-o", "/dev/null", "-w", "%{http_code} %{num_connects}\\n"]
+    words = [word for length in ("500", "501", "510") for word in (*told[1:3], url + length)]
+    check_equal(curl(VICTIM, "-k", *words, *told[3:]), (0, "529 1\n200 0\n529 0\n", ""), "three on one connection")
+    check_equal(curl(NEIGHBOUR, "-k", *words, *told[3:]), (0, "200 1\n200 0\n200 0\n", ""), "the neighbour's")
+    for _ in range(2):
+        expect("curl", 1, event={"fault": "status", "comm": "curl"})
+
+
+@alone
+def a_connection_that_was_there_before():
+    """And a process that had the library before the probes."""
+    needs_memory()
+    number = connect(scene.victim, HOSTS[0], LIMITED, "1.3")
+    check_equal(len(ask(scene.victim, number, "/bytes/1000")["body"]), 1000, "before")
+    chaos.load(chaos.rule("limited", {"cgroup": VICTIM, "ports": [LIMITED + INSIDE]}, {"status": 429}))
+    for _ in range(3):
+        check_equal(ask(scene.victim, number, "/bytes/1000")["status"], 429, "with the rule")
+        expect("limited", 1)
+    check_counters()
+    chaos.stop()
+    check_equal(len(ask(scene.victim, number, "/bytes/1000")["body"]), 1000, "afterwards")
+    scene.victim.close(number)
 
 
 @alone

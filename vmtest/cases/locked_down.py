@@ -16,7 +16,7 @@ from worker import Worker
 from zlib_calls import Zlib
 
 SCOPE, LOCK = "/proc/sys/kernel/yama/ptrace_scope", "/sys/kernel/security/lockdown"
-HOST, PORT = "127.0.0.1", 8600
+HOST, PORT, SECURE = "127.0.0.1", 8600, 8601
 
 scene = zlib = files = None
 
@@ -41,6 +41,7 @@ def setup():
     global scene, zlib, files
     scene = Scene(network=0)
     scene.near.listen(HOST, PORT)
+    scene.near.listen(HOST, SECURE, "tls")
     zlib = Worker(Zlib, cgroup=VICTIM)
     zlib.open()
     files = Worker(Files, cgroup=VICTIM)
@@ -51,6 +52,13 @@ def write(path, word):
         skip(f"this kernel has no {path}")
     with open(path, "w") as file:
         file.write(word)
+
+
+def lock(level):
+    """Downwards only, and to each level once."""
+    if os.path.exists(LOCK) and f"[{level}]" in open(LOCK, encoding="ascii").read():
+        return
+    write(LOCK, level)
 
 
 def call(**result):
@@ -113,15 +121,37 @@ def nobody_may_be_traced_and_a_program_may_write():
 @alone
 def integrity():
     """Programs may not write into processes."""
-    write(LOCK, "integrity")
+    lock("integrity")
     check_equal(chaos.doctor("features")["write-user"], False, "what doctor says")
     check_network()
 
 
 @alone
+def integrity_inside_tls():
+    """Requests are read there, and what is done to the connection is done; another answer would be written into the process."""
+    def rule(name, path, fault):
+        return chaos.rule(name, {"cgroup": VICTIM, "ports": [SECURE], "http": {"path": path}}, fault)
+
+    lock("integrity")
+    rules = [rule("reset", "/bytes/1", {"reset": True}), rule("status", "/bytes/2", {"status": 503})]
+    path = chaos.rules_file(*rules)
+    said = chaos.chaos("check", path, expect=0).out
+    os.unlink(path)
+    check("may not write the memory of processes here (lockdown)" in said, f"check: {said}")
+    chaos.load(*rules)
+    met = [scene.victim.get(HOST, SECURE, f"/bytes/{size}", tls="1.3") for size in (1, 2, 3)]
+    check(met[0]["error"], f"the one that is reset: {met}")
+    check_equal([(one["error"], one["status"]) for one in met[1:]], [(None, 200)] * 2, "the others")
+    expect("reset", 1)
+    expect("status", 0, {"encrypted": 1})
+    check_counters()
+    chaos.stop()
+
+
+@alone
 def confidentiality():
     """Nor read the kernel's memory, which every program of ours does."""
-    write(LOCK, "confidentiality")
+    lock("confidentiality")
     told = chaos.chaos("doctor", "--json")
     check(told.code != 0 and not any(one["here"] for one in told.json["faults"]), f"doctor: {told}")
     for rule in network():

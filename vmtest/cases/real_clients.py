@@ -15,13 +15,14 @@ import place
 import real
 from case import alone, check, check_counters, check_equal, expect, main, part, skip
 from nameserver import NameServer
-from scene import NEIGHBOUR, VICTIM
+from scene import NEIGHBOUR, VICTIM, needs_memory
 from worker import Worker
 
 CALLS = ["openai", "anthropic", "chroma", "ioredis", "httpx", "requests", "curl", "psycopg", "redis"]
 STREAMS = ["openai_stream", "anthropic_stream", "httpx_stream", "requests_stream", "curl_stream"]
+CLIENTS = [*CALLS, *STREAMS, "httpx_async"]  # each has an address of its own
 IN_JS = {"openai", "anthropic", "chroma", "ioredis", "openai_stream", "anthropic_stream"}
-TIMED = {"openai", "anthropic", "httpx", "requests", "curl", *STREAMS}  # those whose timeout is set; others keep their own
+TIMED = {"openai", "anthropic", "httpx", "httpx_async", "requests", "curl", *STREAMS}  # those whose timeout is set; others keep their own
 # Theirs are 130 s and none: the kernel tells Redis' client after two minutes, who then tries again while others are counted.
 OPTIONS = {("dark", "psycopg"): {"connect_timeout": 2}, ("dark", "redis"): {"socket_connect_timeout": 2}}
 ANSWERS = {"chroma": ["3", "2"], "ioredis": "hello", "redis": "hello", "psycopg": [3, 4]}  # the others: six words
@@ -133,6 +134,7 @@ EVENTS = {
     "clean": ({"break_after": {"chunks": STOPS_AT, "how": "clean"}}, {}),
     "drop-done": ({"drop_done": True}, {}),
 }
+INSIDE_TLS = {"openai", "anthropic", "httpx", "httpx_async", "requests"}
 NET = {name: i for i, name in enumerate([*FAULTS, "unknown", "drip", "late", "tls-stall", "half-open", *MADE_UP, *EVENTS], 1)}
 
 
@@ -176,7 +178,7 @@ def rules():
 
 
 def address(fault, client):
-    return f"127.0.{NET[fault]}.{1 + [*CALLS, *STREAMS].index(client)}"
+    return f"127.0.{NET[fault]}.{1 + CLIENTS.index(client)}"
 
 
 def name_of(client):
@@ -449,31 +451,64 @@ def answers_that_are_made_up():
 
 
 @alone
-def events_that_are_changed():
-    clients = [client for client in STREAMS if client != "curl_stream"]
+def answers_that_are_made_up_inside_tls():
+    """The same to each client as in clear: a library decrypts for it in its own process, be it in Node itself, and be sockets
+    written by an event loop."""
+    needs_memory()
+    world.add_secure()
+    all_well(victim, "127.0.0.1", "inside TLS, before", [*INSIDE_TLS], secure=True)
+    chaos.load(*[chaos.rule(name, {"cgroup": VICTIM, "hosts": [f"127.0.{NET[name]}.0/24"]}, fault)
+                 for name, (fault, _) in MADE_UP.items()])
+    for name, (_, clear) in MADE_UP.items():
+        table = {**clear, **({"httpx_async": clear["httpx"]} if "httpx" in clear else {})}
+        check_fault(name, table, 10 if name == "hang" else 60, secure=True)
+        check_attempts(name, table)
+    check_counters()
+    chaos.stop()
+    all_well(victim, lambda client: address("limited", client), "inside TLS, afterwards", [*INSIDE_TLS], secure=True)
+
+
+def check_ends(name, clients, **keys):
+    """Streams that end early and properly, or never say that they are over: no error to anybody."""
+    calls = [begin(victim, client, address(name, client), **keys) for client in clients]
+    all_well(neighbour, lambda client: address(name, client), f"{name}: the neighbour", clients, **keys)
+    for client, process, number in calls:
+        answer = process.answer(number, 90)
+        if not check(answer and "value" in answer, f"{name}: {client}: an answer that is complete wanted: {answer}"):
+            continue
+        told = answer["value"]
+        print(f"    {name:10} {client:17} {told}", flush=True)
+        if name == "clean":
+            check(0 < told["words"] < STOPS_AT and not told["end"], f"{name}: {client}: a part of the answer: {told}")
+        else:
+            check_equal((told["words"], bool(told["end"])), (WORDS, True), f"{name}: {client}: all words")
+        check(not told.get("done"), f"{name}: {client}: a last event came: {told}")
+    check_equal(attempts_at(name), {address(name, client): 1 for client in clients}, f"{name}: attempts")
+    expect(name, len(clients), event={"cgroup_id": place.cgroup_id(VICTIM), "side": "client"})
+
+
+def check_events(**keys):
     chaos.load(*[chaos.rule(name, {"cgroup": VICTIM, "hosts": [f"127.0.{NET[name]}.0/24"]}, fault)
                  for name, (fault, _) in EVENTS.items()])
     for name, (_, table) in EVENTS.items():
         if table:
-            check_fault(name, table)
+            check_fault(name, table, **keys)
             check_attempts(name, table)
     for name in ("clean", "drop-done"):
-        calls = [begin(victim, client, address(name, client)) for client in clients]
-        all_well(neighbour, lambda client, name=name: address(name, client), f"{name}: the neighbour", clients)
-        for client, process, number in calls:
-            answer = process.answer(number, 90)
-            if not check(answer and "value" in answer, f"{name}: {client}: an answer that is complete wanted: {answer}"):
-                continue
-            told = answer["value"]
-            print(f"    {name:10} {client:17} {told}", flush=True)
-            if name == "clean":
-                check(0 < told["words"] < STOPS_AT and not told["end"], f"{name}: {client}: a part of the answer: {told}")
-            else:
-                check_equal((told["words"], bool(told["end"])), (WORDS, True), f"{name}: {client}: all words")
-            check(not told.get("done"), f"{name}: {client}: a last event came: {told}")
-        check_equal(attempts_at(name), {address(name, client): 1 for client in clients}, f"{name}: attempts")
-        expect(name, len(clients), event={"cgroup_id": place.cgroup_id(VICTIM), "side": "client"})
+        check_ends(name, [client for client in STREAMS if client != "curl_stream"], **keys)
     check_counters()
+
+
+@alone
+def events_that_are_changed():
+    check_events()
+
+
+@alone
+def events_that_are_changed_inside_tls():
+    needs_memory()
+    world.add_secure()
+    check_events(secure=True)
 
 
 main(setup, teardown, rules, afterwards)

@@ -195,8 +195,13 @@ class Client:
         if code:
             raise OSError(code, "connect")
 
+    @classmethod
+    def wrap(cls, sock, version, server_name=None):
+        return cls.context(version).wrap_socket(sock, server_hostname=server_name)
+
     @staticmethod
-    def wrap(sock, version, server_name=None):
+    def context(version):
+        """Of TLS, for servers whose certificate nobody knows."""
         import ssl
 
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -204,7 +209,7 @@ class Client:
         context.verify_mode = ssl.CERT_NONE
         context.minimum_version = context.maximum_version = {
             "1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}[version]
-        return context.wrap_socket(sock, server_hostname=server_name)
+        return context
 
     def request(self, number, path="/bytes/10", body=0, timeout=20):
         """One request on an open connection: {"error", "status", "bytes", "first_ms", "ms"}."""
@@ -342,11 +347,13 @@ class Client:
         except OSError as error:
             return {"error": outcome(error), "ms": ms_since(start)}
 
-    def exchange_many(self, host, port, paths):
+    def exchange_many(self, host, port, paths, tls=None):
         """One request after the other on one connection: its own port, and what each met: a status and a length, or an error."""
         sock = self.new_socket(host)
         sock.settimeout(60)
         sock.connect((host, port))
+        if tls:
+            sock = self.wrap(sock, tls)
         met = []
         try:
             for path in paths:
@@ -359,6 +366,30 @@ class Client:
         ours = sock.getsockname()[1]
         sock.close()
         return ours, met
+
+    def exchange_at_once(self, host, port, many, tls):
+        """As exchange_many() for each list of paths of `many`, all at once in one event loop, which encrypts in memory and
+        writes to sockets by itself."""
+        import asyncio
+
+        async def one(paths):
+            reader, writer = await asyncio.open_connection(host, port, ssl=self.context(tls))
+            met = []
+            try:
+                for path in paths:
+                    writer.write(f"GET {path} HTTP/1.1\r\nHost: a\r\nUser-Agent: {self.name}\r\n\r\n".encode())
+                    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+                    length = int(head.lower().partition("content-length:")[2].split("\r\n")[0])
+                    met.append((int(head.split(" ", 2)[1]), len(await reader.readexactly(length))))
+            except (OSError, asyncio.IncompleteReadError) as problem:
+                met.append(type(problem).__name__)
+            ours = writer.get_extra_info("sockname")[1]
+            writer.transport.abort()
+            return ours, met
+
+        async def everything():
+            return await asyncio.wait_for(asyncio.gather(*[one(paths) for paths in many]), 120)
+        return asyncio.run(everything())
 
     def listen_to(self, number, path, end="[DONE]", mark="data: ", timeout=60):
         """Asks for a stream: when each mark came, in ms after the request was sent, until `end` is read: {"error", "times"}."""

@@ -135,6 +135,8 @@ class World:
 
     def add_secure(self):
         """The model server once more, with TLS."""
+        if "secure" in self.children:
+            return
         serve.make_certificate(ROOT + "/tmp")
         self.children["secure"] = start(SECURE, self.cgroup, name="secure")
         wait_for("secure", self.children["secure"], SECURE_PORT, None)

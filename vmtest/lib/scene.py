@@ -4,11 +4,16 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+import chaos  # noqa: E402
 import place  # noqa: E402
+from case import skip  # noqa: E402
 from peers import Client, Server  # noqa: E402
 from worker import Worker  # noqa: E402
 
 VICTIM, NEIGHBOUR = "case/victim", "case/neighbour"
+
+INSIDE = 50  # ports of servers that speak TLS are so much higher
+VERSIONS = ["1.2", "1.3"]  # of TLS
 
 # path, family, address that the client names, address that a rule names
 PLACES = [
@@ -19,6 +24,12 @@ PLACES = [
     ("veth", "6", "fd77:1::2", "fd77:1::2"),
     ("veth", "mapped", "::ffff:10.77.1.2", "10.77.1.2"),
 ]
+
+
+def needs_memory():
+    """What a process reads inside TLS is changed in its memory, which kernels that are locked down do not let programs write."""
+    if not chaos.doctor("features")["write-user"]:
+        skip("programs may not write the memory of processes here")
 
 
 class Scene:
