@@ -9,7 +9,7 @@ Presets are known by name to anybody; what is known is said openly.
     hosts: wherever you run it; a rule that names no hosts means these ports at any address
     ports: 6333, 6334
     speaks: http, grpc over TCP, in clear or inside TLS
-    faults: connections can be refused, reset, slowed or silenced; what is said can be read where there is no TLS
+    faults: connections can be refused, reset, slowed or silenced; what is said can be read, inside TLS in clients that use OpenSSL
     clients: Python: 5 s for REST, no limit for gRPC; JavaScript: 300 s; neither tries again
     clients: refused is an error at once; accepted but silent hangs the gRPC client for ever
     note: 6333 REST, 6334 gRPC; 6335 is for the nodes among themselves and not part of this
@@ -24,7 +24,7 @@ Presets are known by name to anybody; what is known is said openly.
     may have: { preset: lancedb-cloud, region: ... } means that {region} only
     may have: { preset: lancedb-cloud, instance: ... } means that {instance} only
     speaks: https over TCP, always inside TLS
-    faults: connections can be refused, reset, slowed or silenced; what is said inside TLS cannot be read
+    faults: connections can be refused, reset, slowed or silenced; what is said inside TLS can be read in clients that use OpenSSL
     not verified: hosts and ports were not all checked against a source; look before you rely on them
   $ chaosbpf endpoints bedrock | sed -n '4p'
     needs: { preset: bedrock, region: ... } says which {region}
@@ -122,7 +122,7 @@ A user's own presets come first:
     hosts: 10.0.0.9
     ports: 7000
     speaks: over TCP, in clear or inside TLS
-    faults: connections can be refused, reset, slowed or silenced; what is said can be read where there is no TLS
+    faults: connections can be refused, reset, slowed or silenced; what is said can be read, inside TLS in clients that use OpenSSL
     not verified: hosts and ports were not all checked against a source; look before you rely on them
     from: mine.yaml:3
   $ chaosbpf check --endpoints mine.yaml rules.yaml 2>/dev/null | tail -1

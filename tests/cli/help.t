@@ -115,9 +115,9 @@ Each command has its own, in two spellings:
     half-open=2m      what is silent for so long is forgotten, as by a NAT
     break-after=4KiB  connections are reset after so much of what the server says
     break-after.chunks=12 break-after.how=stall    keys of a map, as in a rules file
-    status=429 retry-after=20s as=openai    requests of HTTP in clear are answered so;
+    status=429 retry-after=20s as=openai    requests of HTTP/1 are answered so;
                       also body=empty, garbage, truncated, html; hang: never answered
-    error-event=overloaded drop-done garble.every=5    events of streams, in clear
+    error-event=overloaded drop-done garble.every=5    events of streams
     grpc=unavailable  calls of gRPC in clear end so; also resource-exhausted, cancelled, ...
     errno.operation=open errno.error=EMFILE    operations of the process fail
     gpu-oom           GPU allocations fail with out of memory

@@ -218,8 +218,9 @@ static void say_protocol(const struct preset *preset)
 
 static void say_faults(const struct preset *preset)
 {
-	static const char *const what[] = { "what is said inside TLS cannot be read", "what is said can be read",
-					    "what is said can be read where there is no TLS" };
+	static const char *const what[] = { "what is said inside TLS can be read in clients that use OpenSSL",
+					    "what is said can be read",
+					    "what is said can be read, inside TLS in clients that use OpenSSL" };
 
 	printf("  faults: connections can be refused, reset, slowed or silenced; %s\n", what[preset->tls]);
 }

@@ -180,7 +180,7 @@ static void print_probes(const struct status *status)
 		printf("%s: probes on %llu function%s, ", file, (unsigned long long)probe->functions,
 		       probe->functions == 1 ? "" : "s");
 		if (probe->calls)
-			printf("%llu calls, %llu of them failed by us\n", (unsigned long long)probe->calls,
+			printf("%llu calls, %llu of them changed by us\n", (unsigned long long)probe->calls,
 			       (unsigned long long)probe->injected);
 		else
 			puts("no calls so far");

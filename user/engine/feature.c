@@ -28,17 +28,18 @@ TABLE(feature_names, "bpf", "btf", "cgroup2", "ringbuf", "fork-hook", "set-retva
       "socket-error");
 TABLE(feature_uses, "everything", "everything", "everything", "events, and news of namespaces that appear later",
       "children of a named pid, cgroups made later", "refuse with any errno", "drop and reset at devices",
-      "delay, rate, tokens and reorder", "the owner of an accepted connection", "gpu-oom and call",
+      "delay, rate, tokens and reorder", "the owner of an accepted connection", "gpu-oom, call; HTTP inside TLS",
       "which function a probe is on", "many probes in one link", "gpu-oom and call without a tracing process",
-      "what cudaMemGetInfo says with 'above'", "gpu-oom and call with one", "connections older than the load",
-      "what arrives: rate, tokens, reorder, delay of responses", "errno", "observe: why connections fail");
+      "other answers inside TLS; what cudaMemGetInfo says", "gpu-oom and call with one",
+      "connections older than the load", "what arrives: rate, tokens, reorder, delay of responses", "errno",
+      "observe: why connections fail");
 TABLE(feature_fallbacks, NULL, NULL, NULL, NULL, "rules with pid or cgroup see only what exists at load",
       "a rewritten destination: TCP only, and a timeout takes 3 s", "clsact filters", "they are refused",
-      "accepted connections belong to whoever opened the listener", "gpu-oom and call are refused",
-      "functions are told apart by their place in a page", "a link for each", "the process is traced (ptrace)",
-      "cudaMemGetInfo tells the truth", "gpu-oom and call need probe-registers",
-      "old connections are known by cgroup and user only", "refused; what leaves can be held", "errno is refused",
-      "it is concluded from the packets that came");
+      "accepted connections belong to whoever opened the listener",
+      "gpu-oom and call are refused, HTTP inside TLS is not read", "functions are told apart by their place in a page",
+      "a link for each", "the process is traced (ptrace)", "answers inside TLS stay, cudaMemGetInfo tells the truth",
+      "gpu-oom and call need probe-registers", "old connections are known by cgroup and user only",
+      "refused; what leaves can be held", "errno is refused", "it is concluded from the packets that came");
 
 struct probe_result {
 	bool ok;
