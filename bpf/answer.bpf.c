@@ -235,11 +235,12 @@ static always bool look_at_first(struct __sk_buff *skb, __u32 network, const str
 /* A stream inside TLS has been ended there (tls_stream.bpf.h): its connection ends here. */
 static always void follow_inside(struct chaos_http *h, const struct packet *p)
 {
-	const struct chaos_tls *tls = tls_of(&h->print.tls);
+	struct chaos_tls *tls = tls_of(&h->print.tls);
 	struct chaos_answer *a = &h->answer;
 
-	if (!tls || tls->order.state != CHAOS_ANSWER_ENDED)
+	if (!tls || tls->serial != h->print.serial || tls->order.state != CHAOS_ANSWER_ENDED)
 		return;
+	close_order(tls);
 	a->state = CHAOS_ANSWER_UNDER_WAY;
 	a->kind = CHAOS_FORM_CLOSE;
 	a->form = tls->order.form;

@@ -860,9 +860,12 @@ enum chaos_print_flag {
 	CHAOS_PRINT_KNOWN = 1, /* all that rules ask of a request is known with this record */
 	CHAOS_PRINT_HEAD = 2, /* it was HEAD */
 	CHAOS_PRINT_UNREAD = 4, /* these are no requests of HTTP/1, or one began before the last was over */
+	CHAOS_PRINT_HTTP2 = 8,	/* they are of HTTP/2 */
+	CHAOS_PRINT_OTHER = 16, /* no request is known to have begun on the connection so far */
 };
 struct chaos_print {
 	struct chaos_tls_key tls;
+	__u64 serial; /* of struct chaos_tls */
 	__u32 flags;
 	__u32 conditions; /* that the request fulfils */
 	__u32 begun;	  /* its number in the connection */
@@ -882,8 +885,8 @@ struct chaos_http {
 	__u8 synced;	   /* next_seq is valid */
 	__u8 given_up;	   /* what this connection carries cannot be read */
 	__u8 in_tls;	   /* a record has left that is known from inside its process: `print` is the last */
-	__u8 after_ccs;	   /* a ChangeCipherSpec has left: the record behind it belongs to the handshake, too */
-	__u8 unseen;	   /* records have left that are not */
+	__u8 after_ccs;	   /* a ChangeCipherSpec has left: what is behind it belongs to the handshake, too */
+	__u8 unseen;	   /* records have left that are not, or that are no requests: it was counted */
 	__u8 pad[3];
 	__u8 piece[8];
 	struct chaos_print print;
@@ -990,7 +993,8 @@ struct chaos_order {
 	__u32 all;  /* bytes that are to be written, */
 	__u32 done; /* of which so many have been read */
 	__u8 chunked; /* behind them comes the last chunk */
-	__u8 pad[7];
+	__u8 open;    /* counted in chaos_orders */
+	__u8 pad[6];
 	struct chaos_event event; /* what will be told of it */
 };
 #define CHAOS_TLS_WRITTEN 64 /* bytes together */
@@ -998,16 +1002,15 @@ struct chaos_tls {
 	struct chaos_http_reader reader; /* of requests, as they are written */
 	struct chaos_http_reader head;	 /* of an answer */
 	struct chaos_order order;
-	__u64 at;     /* in the process's memory: of the bytes that come next, */
-	__u32 left;   /* so many */
+	__u64 serial; /* when it was met: the library uses the key again for others */
 	__u32 ahead;  /* bytes that were looked at, and that the library has not taken yet */
 	__u32 read;   /* bytes of the head, */
 	__u32 come;   /* and of the answer, in this call */
 	__u32 status;
 	__u8 synced;  /* the reader of requests knows where it is */
-	__u8 unread;  /* nothing here can be read */
-	__u8 pad[6];
-	__u32 place; /* number of the next byte to be written, counted from where `made` begins */
+	__u8 unread;  /* nothing here can be read, */
+	__u8 http2;   /* because it is HTTP/2 */
+	__u8 pad;
 	__u32 begun; /* number of the first byte that this call has brought, */
 	__u64 bytes; /* and where it is */
 	struct chaos_stream_reader stream;
@@ -1024,6 +1027,9 @@ struct chaos_tls_frame {
 	__u64 sp;    /* at its entry */
 	__u64 bytes; /* pointers that it was given */
 	__u64 out;
+	__u64 at;    /* of the bytes that are read or written next, */
+	__u32 left;  /* so many; what is written never goes beyond what the call was given, whatever other threads do */
+	__u32 place; /* number of the next byte to be written, counted from where `made` begins */
 	__u32 size;
 	__u32 point;
 	__u8 role;
@@ -1124,7 +1130,7 @@ _Static_assert(sizeof(struct chaos_verdict) == 80, "chaos_verdict");
 _Static_assert(CHAOS_BREAK_AFTER < 16, "chaos_verdict.decided"); /* answers are decided elsewhere */
 _Static_assert(sizeof(struct chaos_sock) == 224, "chaos_sock");
 _Static_assert(sizeof(struct chaos_http_reader) == 304, "chaos_http_reader");
-_Static_assert(sizeof(struct chaos_http) == 624, "chaos_http");
+_Static_assert(sizeof(struct chaos_http) == 632, "chaos_http");
 _Static_assert(sizeof(struct chaos_tls) % 8 == 0, "chaos_tls");
 _Static_assert(sizeof(struct chaos_http2_reader) == 604, "chaos_http2_reader");
 _Static_assert(sizeof(struct chaos_flow_key) == 32, "chaos_flow_key");

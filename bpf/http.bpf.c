@@ -176,6 +176,8 @@ static always void order_answer(struct flow *f, struct chaos_sock *s, struct cha
 
 	if (!stats)
 		return;
+	if (tls && tls->serial != h->print.serial)
+		tls = NULL;
 	if (!tls || !knobs.write_user)
 		reason = CHAOS_SKIP_ENCRYPTED;
 	else if (chance(unit_throw(r, &h->request, 0), at_present(r, r->percent_ppm, &r->percent_ramp)))
@@ -192,7 +194,7 @@ static always void order_answer(struct flow *f, struct chaos_sock *s, struct cha
 	tls->order.head = request->head;
 	describe(&tls->order.event, rule, f, &s->owner, &h->request,
 		 fault == CHAOS_BREAK_CLEAN ? CHAOS_BREAK_AFTER : fault);
-	tls->order.state = CHAOS_ANSWER_WAITS;
+	open_order(tls);
 }
 
 /* All is known of the request: which rule is it for? */
@@ -303,21 +305,29 @@ static always void read_clear(struct __sk_buff *skb, struct flow *f, struct chao
 
 /* ---- inside TLS ----------------------------------------------------------------------------------------------------- */
 
-#define RECORDS      32 /* of a segment, at most */
-#define RECORD_HEAD  5
-#define RECORD_PRINT (CHAOS_PRINT_AT + 8)
-#define RECORD_MOST  (16384 + 2048) /* of what follows the head */
+#define RECORDS     32 /* of a segment, at most */
+#define RECORD_HEAD 5
+#define RECORD_MOST (16384 + 2048) /* of what follows the head */
+
+/*
+ * What follows the change of ciphers is the rest of the handshake, which nobody has noted, in one segment: a certificate of the
+ * client's is several records.
+ */
+enum after_ccs {
+	HANDSHAKE_FOLLOWS = 1,
+	HANDSHAKE_SEEN,
+};
 
 /* What was known of a record when it was made. Two requests in one segment cannot be told apart from here on. */
 static always void take_print(struct chaos_http *h, const struct chaos_print *print)
 {
-	const __u32 flags = h->print.flags;
+	__u32 flags = h->print.flags | print->flags;
 
-	h->print = *print;
-	if (flags & print->flags & CHAOS_PRINT_KNOWN)
-		h->print.flags |= CHAOS_PRINT_UNREAD;
-	else if (flags)
-		h->print.flags |= flags;
+	if (h->print.flags & print->flags & CHAOS_PRINT_KNOWN)
+		flags |= CHAOS_PRINT_UNREAD;
+	if (!(h->print.flags & CHAOS_PRINT_KNOWN))
+		h->print = *print;
+	h->print.flags = flags;
 	h->in_tls = 1;
 }
 
@@ -335,7 +345,8 @@ static always void look_for_print(struct __sk_buff *skb, struct chaos_http *h)
 	} else if (!h->in_tls && !h->after_ccs && !h->unseen) {
 		h->unseen = 1;
 	}
-	h->after_ccs = 0;
+	if (h->after_ccs)
+		h->after_ccs = HANDSHAKE_SEEN;
 }
 
 /* The next record of the segment, which begins at h->at; 1 when none is left. Global functions: see chaos_http_piece(). */
@@ -361,7 +372,7 @@ __noinline int chaos_tls_record(struct __sk_buff *skb)
 	}
 	h->left = length;
 	if (head[0] == TLS_CHANGE_CIPHER)
-		h->after_ccs = 1;
+		h->after_ccs = HANDSHAKE_FOLLOWS;
 	else if (head[0] == TLS_HANDSHAKE)
 		h->after_ccs = 0;
 	else if (head[0] == TLS_DATA)
@@ -377,6 +388,8 @@ __noinline int chaos_tls_record(struct __sk_buff *skb)
 static always void read_records(struct __sk_buff *skb, struct chaos_http *h, const struct packet *p)
 {
 	h->print.flags = 0;
+	if (h->after_ccs == HANDSHAKE_SEEN)
+		h->after_ccs = 0;
 	if (!h->synced || after(p->seq, h->next_seq))
 		h->next_seq = p->seq;
 	if (!after(p->seq + p->payload, h->next_seq))
@@ -408,7 +421,15 @@ static always void read_tls(struct __sk_buff *skb, struct flow *f, struct chaos_
 	if (h->print.flags & CHAOS_PRINT_KNOWN && is_pipelined(h, p, h->print.begun <= 1))
 		h->print.flags |= CHAOS_PRINT_UNREAD;
 	if (h->print.flags & CHAOS_PRINT_UNREAD) {
-		give_up(s, h, CHAOS_SKIP_UNREAD);
+		give_up(s, h, h->print.flags & CHAOS_PRINT_HTTP2 ? CHAOS_SKIP_ENCRYPTED : CHAOS_SKIP_UNREAD);
+		return;
+	}
+	if ((h->print.flags & (CHAOS_PRINT_OTHER | CHAOS_PRINT_KNOWN)) ==
+	    CHAOS_PRINT_OTHER) { /* or an old connection, in the middle of something */
+		s->begins = CHAOS_BEGINS_UNREAD;
+		if (!h->unseen)
+			count_unread(s, CHAOS_SKIP_UNREAD);
+		h->unseen = 1;
 		return;
 	}
 	if (!(h->print.flags & CHAOS_PRINT_KNOWN))

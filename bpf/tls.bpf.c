@@ -20,8 +20,6 @@
 #include "bpf/parse.bpf.h"
 #include "bpf/tls_stream.bpf.h"
 
-#define RECORD_PRINT (CHAOS_PRINT_AT + 8)
-
 MAP(BPF_MAP_TYPE_ARRAY, chaos_tls_blank, __u32, struct chaos_tls, 1); /* stays zero: new entries begin so */
 
 /* ---- requests ----------------------------------------------------------------------------------------------------- */
@@ -30,17 +28,17 @@ MAP(BPF_MAP_TYPE_ARRAY, chaos_tls_blank, __u32, struct chaos_tls, 1); /* stays z
 __noinline int chaos_tls_piece(struct pt_regs *ctx)
 {
 	const struct chaos_http_table *t = http_table();
-	struct chaos_tls *tls = tls_here();
+	struct chaos_tls_frame *frame = frame_here();
+	struct chaos_tls *tls = tls_in(frame);
 	__u64 bytes;
 
-	if (!knobs.tls || !ctx || !tls || !t)
+	if (!knobs.tls || !ctx || !frame || !tls || !t)
 		return 1;
-	bytes = http_skip(&tls->reader, tls->left);
-	tls->at += bytes;
-	tls->left -= bytes;
+	bytes = http_skip(&tls->reader, frame->left);
+	set_place(frame, frame->at + bytes, frame->left - bytes);
 	if (tls->reader.phase == HTTP_FOREIGN)
 		return 1;
-	bytes = bring_piece(tls);
+	bytes = bring_piece(frame, tls);
 	for (__u32 i = 0; i < PIECE && i < bytes; i++)
 		http_byte(&tls->reader, t, knobs.http_words, knobs.http_wants, tls->piece[i]);
 	return !bytes;
@@ -67,14 +65,17 @@ static always struct chaos_tls *meet(const struct chaos_tls_key *key)
 	blank = bpf_map_lookup_elem(&chaos_tls_blank, &zero);
 	if (blank)
 		bpf_map_update_elem(&chaos_tls, key, blank, BPF_NOEXIST);
-	return tls_of(key);
+	tls = tls_of(key);
+	if (tls)
+		tls->serial = now_ns();
+	return tls;
 }
 
-static always bool begins_http2(const struct chaos_tls *tls)
+static always bool begins_http2(const struct chaos_tls_frame *frame)
 {
 	__u8 head[4] = {};
 
-	return tls->left >= sizeof(head) && !bpf_probe_read_user(head, sizeof(head), (void *)tls->at) &&
+	return frame->left >= sizeof(head) && !bpf_probe_read_user(head, sizeof(head), (void *)frame->at) &&
 	       head[0] == 'P' && head[1] == 'R' && head[2] == 'I' && head[3] == ' ';
 }
 
@@ -82,24 +83,24 @@ static always bool begins_http2(const struct chaos_tls *tls)
  * Reads what is about to be written. A call that takes less than it was given is made again with the rest, or with all of
  * it: so much was looked at already.
  */
-static always void read_written(struct pt_regs *ctx, struct chaos_tls *tls, __u64 bytes, __u32 size)
+static always void read_written(struct pt_regs *ctx, struct chaos_tls_frame *frame, struct chaos_tls *tls)
 {
-	const __u32 again = tls->ahead < size ? tls->ahead : size;
+	const __u32 size = frame->size, again = tls->ahead < size ? tls->ahead : size;
 
-	tls->at = bytes + again;
-	tls->left = size - again;
+	set_place(frame, frame->bytes + again, size - again);
 	if (tls->ahead < size)
 		tls->ahead = size;
-	if (tls->unread || !tls->left)
+	if (tls->unread || !frame->left)
 		return;
 	if (!tls->synced) {
 		tls->reader.phase = HTTP_START;
 		tls->reader.ready = 0;
-		tls->unread = begins_http2(tls);
+		tls->http2 = begins_http2(frame);
+		tls->unread = tls->http2;
 	}
 	for (__u32 i = 0; i < PIECES && !chaos_tls_pieces(ctx); i++)
 		;
-	if (tls->left)
+	if (frame->left)
 		tls->reader.phase = HTTP_FOREIGN;
 	if (tls->reader.phase != HTTP_FOREIGN)
 		tls->synced = 1;
@@ -108,7 +109,8 @@ static always void read_written(struct pt_regs *ctx, struct chaos_tls *tls, __u6
 	tls->unread |= tls->reader.pipelined;
 }
 
-static always void wait_for_return(const struct call *call, struct chaos_tls_frame *frame)
+/* Whatever was there is of a call that never returned. */
+static always struct chaos_tls_frame *wait_for_return(const struct call *call, struct chaos_tls_frame *frame)
 {
 	frame->sp = call->sp;
 	frame->bytes = call->second;
@@ -117,6 +119,13 @@ static always void wait_for_return(const struct call *call, struct chaos_tls_fra
 	frame->point = call->number;
 	frame->role = call->point->role;
 	bpf_map_update_elem(&chaos_tls_frames, &call->tid, frame, BPF_ANY);
+	return frame_here();
+}
+
+static always void wait_for_nothing(const struct call *call)
+{
+	if (frame_here())
+		bpf_map_delete_elem(&chaos_tls_frames, &call->tid);
 }
 
 /* Nobody is looked at but processes that some rule about requests names. */
@@ -136,18 +145,20 @@ static always bool is_looked_at(const struct call *call)
 
 static always void enter_write(const struct call *call)
 {
-	struct chaos_tls_frame frame = {};
-	struct chaos_tls *tls;
+	struct chaos_tls_frame new = {}, *frame;
+	struct chaos_tls *tls = NULL;
 
-	if (!is_looked_at(call))
+	if (is_looked_at(call)) {
+		key_of(call->first, &new.tls);
+		tls = meet(&new.tls);
+	}
+	if (!tls) {
+		wait_for_nothing(call);
 		return;
-	key_of(call->first, &frame.tls);
-	tls = meet(&frame.tls);
-	if (!tls)
-		return;
-	wait_for_return(call, &frame);
-	if (frame.size <= 1 << 30)
-		read_written(call->ctx, tls, frame.bytes, frame.size);
+	}
+	frame = wait_for_return(call, &new);
+	if (frame && frame->size <= 1 << 30)
+		read_written(call->ctx, frame, tls);
 }
 
 /* What is known of the request that this record belongs to. */
@@ -156,13 +167,20 @@ static always void make_print(const struct chaos_tls_frame *frame, struct chaos_
 	const struct chaos_http_table *t = http_table();
 
 	print->tls = frame->tls;
+	print->serial = tls->serial;
 	print->begun = tls->reader.begun;
+	/* What still comes on a connection whose stream was ended before its time is not the answer to this request. */
+	if (tls->order.state == CHAOS_ANSWER_ENDED)
+		tls->unread = 1;
 	if (tls->unread)
-		print->flags = CHAOS_PRINT_UNREAD;
-	if (tls->unread || !tls->reader.ready || !t)
+		print->flags = CHAOS_PRINT_UNREAD | (tls->http2 ? CHAOS_PRINT_HTTP2 : 0);
+	else if (!tls->synced)
+		print->flags = CHAOS_PRINT_OTHER;
+	if (print->flags || !tls->reader.ready || !t)
 		return;
 	tls->reader.ready = 0;
 	tls->order.state = CHAOS_ANSWER_LEFT;
+	close_order(tls);
 	print->flags = CHAOS_PRINT_KNOWN;
 	print->flags |= tls->reader.found[0] >> CHAOS_HTTP_HEAD & 1 ? CHAOS_PRINT_HEAD : 0;
 	print->conditions = http_conditions(&tls->reader, t);
@@ -188,28 +206,32 @@ static always void enter_record(const struct call *call)
 		return;
 	make_print(frame, tls, &print);
 	__builtin_memcpy(&key, record + CHAOS_PRINT_AT, sizeof(key));
-	if (!bpf_map_update_elem(&chaos_prints, &key, &print, BPF_ANY))
-		frame->printed = 1;
+	/* A record that the socket did not take comes again: what was known of it then still is. */
+	bpf_map_update_elem(&chaos_prints, &key, &print, print.flags ? BPF_ANY : BPF_NOEXIST);
+	frame->printed = 1;
 }
 
 static always void enter_read(const struct call *call)
 {
-	struct chaos_tls_frame frame = {};
-	struct chaos_tls *tls;
+	struct chaos_tls_frame new = {};
 
-	if (!knobs.answers)
-		return;
-	key_of(call->first, &frame.tls);
-	tls = tls_of(&frame.tls);
-	if (tls)
-		wait_for_return(call, &frame);
+	key_of(call->first, &new.tls);
+	if (knobs.answers && tls_of(&new.tls))
+		wait_for_return(call, &new);
+	else
+		wait_for_nothing(call);
 }
 
 static always void enter_free(const struct call *call)
 {
 	struct chaos_tls_key key = {};
+	struct chaos_tls *tls;
 
 	key_of(call->first, &key);
+	tls = tls_of(&key);
+	if (!tls)
+		return;
+	close_order(tls);
 	bpf_map_delete_elem(&chaos_tls, &key);
 }
 
@@ -256,51 +278,62 @@ static always __u32 bytes_done(const struct chaos_tls_frame *frame, struct pt_re
 }
 
 /* The first bytes of an answer that was ordered. */
-static always void begin(struct pt_regs *ctx, struct chaos_tls *tls, __u32 point, __u64 bytes, __u32 size)
+static always void begin(struct pt_regs *ctx, struct chaos_tls_frame *frame, struct chaos_tls *tls, __u32 size)
 {
-	const __u32 rule = tls->order.rule;
 	bool readable = false;
 
-	if (!read_first(ctx, tls, &bytes, size, &readable))
+	if (!read_first(ctx, frame, tls, size, &readable))
 		return;
 	tls->order.state = CHAOS_ANSWER_LEFT;
 	tls->begun = 0;
-	tls->bytes = bytes;
-	if (!is_in_time(rule))
+	if (!is_in_time(tls->order.rule))
 		return;
-	if (knobs.streams && is_stream(rule))
-		begin_stream(ctx, tls, point, readable);
+	if (knobs.streams && is_stream(tls->order.rule))
+		begin_stream(ctx, frame, tls, readable);
 	else
-		make_answer(ctx, tls, point, bytes, readable);
+		make_answer(ctx, frame, tls, readable);
+}
+
+static always void go_on_streaming(struct pt_regs *ctx, struct chaos_tls_frame *frame, struct chaos_tls *tls,
+				   __u32 size)
+{
+	if (!is_in_time(tls->order.rule)) {
+		tls->order.state = CHAOS_ANSWER_LEFT;
+		return;
+	}
+	tls->begun = tls->stream.next;
+	tls->bytes = frame->bytes;
+	tls->come = size;
+	follow_stream(ctx, frame, tls);
 }
 
 /* A read has brought `size` bytes. */
-static always void bring(struct pt_regs *ctx, struct chaos_tls *tls, const struct chaos_tls_frame *frame, __u32 size)
+static always void bring(struct pt_regs *ctx, struct chaos_tls_frame *frame, struct chaos_tls *tls, __u32 size)
 {
-	const __u32 rule = tls->order.rule;
+	struct chaos_order *order = &tls->order;
+	const bool waits = order->state == CHAOS_ANSWER_WAITS || order->state == CHAOS_ANSWER_STREAMS;
 
-	switch (tls->order.state) {
+	switch (order->state) {
 	case CHAOS_ANSWER_WAITS:
-		begin(ctx, tls, frame->point, frame->bytes, size);
+		begin(ctx, frame, tls, size);
 		break;
 	case CHAOS_ANSWER_STREAMS:
-		if (!knobs.streams)
-			return;
-		tls->begun = tls->stream.next;
-		tls->bytes = frame->bytes;
-		tls->come = size;
-		follow_stream(ctx, tls, frame->point);
+		if (knobs.streams)
+			go_on_streaming(ctx, frame, tls, size);
 		break;
 	case CHAOS_ANSWER_UNDER_WAY:
-		go_on(ctx, tls, frame->bytes, size);
+		go_on(ctx, frame, tls, frame->bytes, size);
 		break;
 	case CHAOS_ANSWER_LAST_CHUNK:
-		write_last_chunk(ctx, tls, frame->bytes, size);
+		write_last_chunk(ctx, frame, tls, frame->bytes, size);
 		break;
 	default:
 		return;
 	}
-	count_read(rule);
+	if (!waits || order->state == CHAOS_ANSWER_UNDER_WAY || order->state == CHAOS_ANSWER_LAST_CHUNK)
+		count_read(order->rule);
+	if (order->state == CHAOS_ANSWER_LEFT)
+		close_order(tls);
 }
 
 SEC("uretprobe")
@@ -312,7 +345,8 @@ int chaos_tls_leave(struct pt_regs *ctx)
 
 	own_stack(ctx);
 	/* The return address has been taken off by now. */
-	if (!frame || frame->sp + RETURN_ADDRESS != PT_REGS_SP(ctx))
+	if (!frame || frame->sp + RETURN_ADDRESS != PT_REGS_SP(ctx) ||
+	    frame->tls.pid != bpf_get_current_pid_tgid() >> 32)
 		return 0;
 	tls = tls_of(&frame->tls);
 	done = bytes_done(frame, ctx);
@@ -321,7 +355,7 @@ int chaos_tls_leave(struct pt_regs *ctx)
 	if (frame->role <= CHAOS_ROLE_TLS_WRITE_EX)
 		tls->ahead = tls->ahead > done ? tls->ahead - done : 0;
 	else if (knobs.answers && knobs.write_user)
-		bring(ctx, tls, frame, done);
+		bring(ctx, frame, tls, done);
 out:
 	tid = current_tid();
 	bpf_map_delete_elem(&chaos_tls_frames, &tid);

@@ -12,6 +12,7 @@
 #ifndef TLS_ANSWER_BPF_H
 #define TLS_ANSWER_BPF_H
 
+#include "bpf/call.bpf.h"
 #include "bpf/tls_call.bpf.h"
 
 #define WRITES      512 /* of CHAOS_TLS_WRITTEN bytes: no read returns more than a record, 16 KiB */
@@ -27,12 +28,13 @@
 __noinline int chaos_tls_head_piece(struct pt_regs *ctx)
 {
 	const struct chaos_http_table *t = http_table();
-	struct chaos_tls *tls = tls_here();
+	struct chaos_tls_frame *frame = frame_here();
+	struct chaos_tls *tls = tls_in(frame);
 	__u64 bytes;
 
-	if (!knobs.tls || !knobs.answers || !ctx || !tls || !t || tls->head.phase >= HTTP_FOREIGN)
+	if (!knobs.tls || !knobs.answers || !ctx || !frame || !tls || !t || tls->head.phase >= HTTP_FOREIGN)
 		return 1;
-	bytes = bring_piece(tls);
+	bytes = bring_piece(frame, tls);
 	for (__u32 i = 0; i < PIECE && i < bytes; i++) {
 		tls->read += ((__u64)tls->head.phase - HTTP_FOREIGN) >> 63; /* 1 as long as the head is not over */
 		http_byte(&tls->head, t, 1, 0, tls->piece[i]);
@@ -52,18 +54,18 @@ __noinline int chaos_tls_head_pieces(struct pt_regs *ctx)
 /* Reads the head of the answer, as far as this call has brought it; 0: it does not begin as one, or ends within its status. */
 __noinline int chaos_tls_read_head(struct pt_regs *ctx)
 {
-	struct chaos_tls *tls = tls_here();
+	struct chaos_tls_frame *frame = frame_here();
+	struct chaos_tls *tls = tls_in(frame);
 
-	if (!knobs.tls || !knobs.answers || !ctx || !tls || tls->left < STATUS_END ||
-	    bpf_probe_read_user(tls->first, STATUS_END, (void *)tls->at))
+	if (!knobs.tls || !knobs.answers || !ctx || !frame || !tls || frame->left < STATUS_END ||
+	    bpf_probe_read_user(tls->first, STATUS_END, (void *)frame->at))
 		return 0;
 	tls->status = status_in(tls->first);
 	if (!tls->status)
 		return 0;
 	http_read_answer(&tls->head);
 	tls->read = STATUS_END;
-	tls->at += STATUS_END;
-	tls->left -= STATUS_END;
+	set_place(frame, frame->at + STATUS_END, frame->left - STATUS_END);
 	for (__u32 i = 0; i < PIECES && !chaos_tls_head_pieces(ctx); i++)
 		;
 	return 1;
@@ -73,7 +75,7 @@ __noinline int chaos_tls_read_head(struct pt_regs *ctx)
 __noinline int chaos_tls_form_fits(struct pt_regs *ctx, __u32 number)
 {
 	const struct chaos_form *form = form_of(number);
-	const struct chaos_tls *tls = tls_here();
+	const struct chaos_tls *tls = tls_in(frame_here());
 	struct answer_head a = { .in_tls = true };
 
 	if (!knobs.tls || !knobs.answers || !ctx || !form || !tls)
@@ -97,37 +99,36 @@ static always struct chaos_form *choose_form(struct pt_regs *ctx, const struct c
 	return NULL;
 }
 
-/* The next bytes that are to be written; 1 when none are left, or it fails (tls->left says so). */
+/* The next bytes that are to be written; 1 when none are left, or it fails (frame->left says so). */
 __noinline int chaos_tls_write_piece(struct pt_regs *ctx)
 {
-	struct chaos_tls *tls = tls_here();
+	struct chaos_tls_frame *frame = frame_here();
+	struct chaos_tls *tls = tls_in(frame);
 	__u64 n;
 
-	if (!knobs.tls || !knobs.answers || !knobs.write_user || !ctx || !tls || !tls->left)
+	if (!knobs.tls || !knobs.answers || !knobs.write_user || !ctx || !frame || !tls || !frame->left)
 		return 1;
-	n = (tls->left < CHAOS_TLS_WRITTEN ? tls->left : CHAOS_TLS_WRITTEN) - 1;
+	n = (frame->left < CHAOS_TLS_WRITTEN ? frame->left : CHAOS_TLS_WRITTEN) - 1;
 	asm volatile("" : "+r"(n)); /* see load_payload() */
 	n = (n & (CHAOS_TLS_WRITTEN - 1)) + 1;
 #pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < CHAOS_TLS_WRITTEN; i++)
-		tls->now[i] = made_byte(&tls->made, tls->place + i);
-	if (bpf_probe_write_user((void *)tls->at, tls->now, n))
+		tls->now[i] = made_byte(&tls->made, frame->place + i);
+	if (bpf_probe_write_user((void *)frame->at, tls->now, n))
 		return 1;
-	tls->at += n;
-	tls->place += n;
-	tls->left -= n;
+	set_place(frame, frame->at + n, frame->left - n);
+	frame->place += n;
 	return 0;
 }
 
 /* Bytes of the answer from number `place` on, to `at`; false: the process's memory cannot be written. */
-static always bool write_made(struct pt_regs *ctx, struct chaos_tls *tls, __u64 at, __u32 place, __u32 size)
+static always bool write_made(struct pt_regs *ctx, struct chaos_tls_frame *frame, __u64 at, __u32 place, __u32 size)
 {
-	tls->at = at;
-	tls->place = place;
-	tls->left = size;
+	set_place(frame, at, size);
+	frame->place = place;
 	for (__u32 i = 0; i < WRITES && !chaos_tls_write_piece(ctx); i++)
 		;
-	return !tls->left;
+	return !frame->left;
 }
 
 /*
@@ -149,7 +150,8 @@ static always void begin_last_chunk(struct chaos_tls *tls)
 }
 
 /* It ends with the first read that has room for that. */
-static always void write_last_chunk(struct pt_regs *ctx, struct chaos_tls *tls, __u64 bytes, __u32 size)
+static always void write_last_chunk(struct pt_regs *ctx, struct chaos_tls_frame *frame, struct chaos_tls *tls,
+				    __u64 bytes, __u32 size)
 {
 	struct chaos_order *order = &tls->order;
 	const __u32 all = order->done + size;
@@ -157,14 +159,15 @@ static always void write_last_chunk(struct pt_regs *ctx, struct chaos_tls *tls, 
 
 	tls->made.ends = ends ? all - EMPTY_LINE_LENGTH : ~0U;
 	tls->made.length = ends && all == LAST_CHUNK_LEAST ? CHUNK_ENDS + 1 : CHUNK_ENDS + 2;
-	write_made(ctx, tls, bytes, order->done, size);
+	write_made(ctx, frame, bytes, order->done, size);
 	order->done = all;
 	if (ends)
 		order->state = CHAOS_ANSWER_ENDED;
 }
 
 /* Makes the answer, and puts it in the place of what was read, which is at `bytes`. */
-static always bool begin_writing(struct pt_regs *ctx, struct chaos_tls *tls, const struct chaos_form *form, __u64 bytes)
+static always bool begin_writing(struct pt_regs *ctx, struct chaos_tls_frame *frame, struct chaos_tls *tls,
+				 const struct chaos_form *form)
 {
 	struct chaos_order *order = &tls->order;
 
@@ -173,7 +176,8 @@ static always bool begin_writing(struct pt_regs *ctx, struct chaos_tls *tls, con
 	if (form->kind == CHAOS_FORM_DIGITS) {
 		order->all = 0;
 		make_text(&tls->made, form, 0);
-		return write_made(ctx, tls, bytes + CHAOS_FORM_FIRST, CHAOS_FORM_FIRST, STATUS_END - CHAOS_FORM_FIRST);
+		return write_made(ctx, frame, tls->bytes + CHAOS_FORM_FIRST, CHAOS_FORM_FIRST,
+				  STATUS_END - CHAOS_FORM_FIRST);
 	}
 	order->all = form->kind == CHAOS_FORM_KEEP ? tls->read + (__u32)tls->head.left : tls->come;
 	make_text(&tls->made, form, order->all - form->head);
@@ -182,16 +186,17 @@ static always bool begin_writing(struct pt_regs *ctx, struct chaos_tls *tls, con
 		tls->made.end = EMPTY_LINE;
 		tls->made.ends = order->all - EMPTY_LINE_LENGTH;
 	}
-	return write_made(ctx, tls, bytes, 0, order->all < tls->come ? order->all : tls->come);
+	return write_made(ctx, frame, tls->bytes, 0, order->all < tls->come ? order->all : tls->come);
 }
 
 /* Reads on while interim answers come first. False: nothing else has come yet. */
-static always bool read_first(struct pt_regs *ctx, struct chaos_tls *tls, __u64 *bytes, __u32 size, bool *readable)
+static always bool read_first(struct pt_regs *ctx, struct chaos_tls_frame *frame, struct chaos_tls *tls, __u32 size,
+			      bool *readable)
 {
+	tls->bytes = frame->bytes;
 	for (int i = 0; i <= MAX_INTERIM; i++) {
 		tls->come = size;
-		tls->at = *bytes;
-		tls->left = size;
+		set_place(frame, tls->bytes, size);
 		*readable = chaos_tls_read_head(ctx);
 		if (!*readable || !is_interim(tls->status))
 			return true;
@@ -200,7 +205,7 @@ static always bool read_first(struct pt_regs *ctx, struct chaos_tls *tls, __u64 
 			return true;
 		if (tls->read >= size)
 			return false;
-		*bytes += tls->read;
+		tls->bytes += tls->read;
 		size -= tls->read;
 	}
 	return true;
@@ -234,15 +239,17 @@ static always bool is_stream(__u32 rule)
 	return r && r->faults & CHAOS_STREAMS;
 }
 
-/* Is the rule's time not over? What it has spent does not matter: this answer was paid for. */
+/* The rule's time is not over, and nobody has unloaded it. What it has spent does not matter: this answer was paid for. */
 static always bool is_in_time(__u32 rule)
 {
 	const struct chaos_interval *interval = interval_at(now_ns());
+	__u32 by_us = 1;
+	const struct chaos_vector *unloaded = bpf_map_lookup_elem(&chaos_call_over, &by_us);
 	__u64 word = rule / 64;
 
 	asm volatile("" : "+r"(word)); /* see finish_rule() */
 	word &= CHAOS_WORDS - 1;
-	return interval && interval->active.word[word] >> rule % 64 & 1;
+	return interval && unloaded && (interval->active.word[word] & ~unloaded->word[word]) >> rule % 64 & 1;
 }
 
 static always void count_injected(__u32 point)
@@ -254,7 +261,7 @@ static always void count_injected(__u32 point)
 }
 
 /* The first bytes of an answer that was ordered, whose head has been read if it could be. */
-static always void make_answer(struct pt_regs *ctx, struct chaos_tls *tls, __u32 point, __u64 bytes, bool readable)
+static always void make_answer(struct pt_regs *ctx, struct chaos_tls_frame *frame, struct chaos_tls *tls, bool readable)
 {
 	struct chaos_order *order = &tls->order;
 	const struct chaos_rule *r = rule_of(order->rule);
@@ -266,7 +273,7 @@ static always void make_answer(struct pt_regs *ctx, struct chaos_tls *tls, __u32
 		return;
 	if (readable)
 		form = choose_form(ctx, r, order);
-	if (!form || (!observes && !begin_writing(ctx, tls, form, bytes))) {
+	if (!form || (!observes && !begin_writing(ctx, frame, tls, form))) {
 		settle(r, stats, fault_of(r), CHAOS_SKIP_NO_ROOM);
 		return;
 	}
@@ -274,17 +281,18 @@ static always void make_answer(struct pt_regs *ctx, struct chaos_tls *tls, __u32
 		return;
 	if (order->done < order->all)
 		order->state = CHAOS_ANSWER_UNDER_WAY;
-	count_injected(point);
+	count_injected(frame->point);
 	tell_of(order, form->kind | form->brief << 8, form->status);
 }
 
 /* What is left of an answer that is being written, or of a stream that ends early. */
-static always void go_on(struct pt_regs *ctx, struct chaos_tls *tls, __u64 bytes, __u32 size)
+static always void go_on(struct pt_regs *ctx, struct chaos_tls_frame *frame, struct chaos_tls *tls, __u64 bytes,
+			 __u32 size)
 {
 	struct chaos_order *order = &tls->order;
 	const __u32 left = order->all - order->done, here = size < left ? size : left;
 
-	write_made(ctx, tls, bytes, order->done, here);
+	write_made(ctx, frame, bytes, order->done, here);
 	order->done += here;
 	if (order->done < order->all)
 		return;
@@ -292,7 +300,7 @@ static always void go_on(struct pt_regs *ctx, struct chaos_tls *tls, __u64 bytes
 	if (order->chunked)
 		begin_last_chunk(tls);
 	if (order->state == CHAOS_ANSWER_LAST_CHUNK)
-		write_last_chunk(ctx, tls, bytes + here, size - here);
+		write_last_chunk(ctx, frame, tls, bytes + here, size - here);
 }
 
 #endif

@@ -18,12 +18,17 @@ static always struct chaos_tls_frame *frame_here(void)
 	return bpf_map_lookup_elem(&chaos_tls_frames, &tid);
 }
 
-/* The connection that the thread's call is about. */
-static always struct chaos_tls *tls_here(void)
+/* The connection that a call is about. */
+static always struct chaos_tls *tls_in(const struct chaos_tls_frame *frame)
 {
-	struct chaos_tls_frame *frame = frame_here();
-
 	return frame ? tls_of(&frame->tls) : NULL;
+}
+
+/* What the call goes on with. */
+static always void set_place(struct chaos_tls_frame *frame, __u64 at, __u32 left)
+{
+	frame->at = at;
+	frame->left = left;
 }
 
 static always void key_of(__u64 ssl, struct chaos_tls_key *key)
@@ -37,19 +42,19 @@ static always void key_of(__u64 ssl, struct chaos_tls_key *key)
 }
 
 /* Brings the next piece to the bench: so many bytes of it. 0: none is left, or it cannot be read. */
-static always __u64 bring_piece(struct chaos_tls *tls)
+static always __u64 bring_piece(struct chaos_tls_frame *frame, struct chaos_tls *tls)
 {
 	__u64 n;
 
-	if (!tls->left)
+	if (!frame->left)
 		return 0;
-	n = (tls->left < PIECE ? tls->left : PIECE) - 1;
+	n = (frame->left < PIECE ? frame->left : PIECE) - 1;
 	asm volatile("" : "+r"(n)); /* see load_payload() */
 	n = (n & (PIECE - 1)) + 1;
-	if (bpf_probe_read_user(tls->piece, n, (void *)tls->at))
+	if (bpf_probe_read_user(tls->piece, n, (void *)frame->at))
 		return 0;
-	tls->at += n;
-	tls->left -= n;
+	frame->at += n;
+	frame->left -= n;
 	asm volatile("" : "+r"(n)); /* see chaos_http_piece() */
 	return n;
 }

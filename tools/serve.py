@@ -234,6 +234,7 @@ class Server:
         self.counts.add("requests", headers.get("user-agent", "-"))
         self.counts.add("bytes", headers.get("user-agent", "-"), len(body))
         if path.startswith("/bytes/"):
+            time.sleep(int(query.get("wait", 0)) / 1000)
             self.reply_bytes(stream.sock, int(path[len("/bytes/"):]))
         elif path == "/stream":
             self.reply_stream(stream.sock, int(query.get("tokens", 10)), int(query.get("ms", 20)))

@@ -126,6 +126,12 @@ static void set_size(struct bpf_map *map, size_t entries)
 	bpf_map__set_max_entries(map, entries ? entries : 1);
 }
 
+/*
+ * Each CPU takes this many free entries of an LRU map at once, and keeps them: of 4096 nothing is left for the rest when there
+ * are 32 CPUs, and entries are thrown out that are in use (128 in kernel/bpf/bpf_lru_list.c; twice that, for good measure).
+ */
+#define LRU_KEPT 256U
+
 static void size_probe_maps(struct chaos *skel, const struct tables *t)
 {
 	struct bpf_map *of_probes[] = { skel->maps.chaos_points, skel->maps.chaos_pointstats, skel->maps.chaos_places };
@@ -133,13 +139,14 @@ static void size_probe_maps(struct chaos *skel, const struct tables *t)
 				       skel->maps.chaos_traced };
 	struct bpf_map *of_tls[] = { skel->maps.chaos_tls, skel->maps.chaos_prints, skel->maps.chaos_tls_frames };
 	const bool calls = t->knobs.faults & FAULTS_BY_PROBE;
+	const uint32_t tls = t->knobs.tls ? CHAOS_MAX_TLS + LRU_KEPT * (uint32_t)libbpf_num_possible_cpus() : 1;
 
 	for (size_t i = 0; i < sizeof(of_probes) / sizeof(of_probes[0]) && !calls && !t->knobs.tls; i++)
 		set_size(of_probes[i], 1);
 	for (size_t i = 0; i < sizeof(of_calls) / sizeof(of_calls[0]) && !calls; i++)
 		set_size(of_calls[i], 1);
-	for (size_t i = 0; i < sizeof(of_tls) / sizeof(of_tls[0]) && !t->knobs.tls; i++)
-		set_size(of_tls[i], 1);
+	for (size_t i = 0; i < sizeof(of_tls) / sizeof(of_tls[0]); i++)
+		set_size(of_tls[i], tls);
 	if (!t->knobs.ceiling) {
 		set_size(skel->maps.chaos_held, 1);
 		set_size(skel->maps.chaos_blocks, 1);
@@ -636,13 +643,16 @@ bool engine_all_finished(const struct engine *engine, size_t rules)
 	const struct finished_maps maps = finished_maps(engine);
 	struct chaos_vector finished;
 
-	if (finished_read(&maps, &finished))
-		return false;
-	for (size_t i = 0; i < rules; i++) {
-		if (!has_rule(&finished, i))
-			return false;
-	}
-	return true;
+	return !finished_read(&maps, &finished) && has_all(&finished, rules);
+}
+
+bool engine_owes_answers(const struct engine *engine)
+{
+	int64_t orders = 0;
+	uint32_t zero = 0;
+
+	/* Below zero: two programs closed the same one at the same moment. */
+	return !bpf_map_lookup_elem(bpf_map__fd(engine->skel->maps.chaos_orders), &zero, &orders) && orders > 0;
 }
 
 int engine_arm(int control_fd, uint32_t generation)

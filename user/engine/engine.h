@@ -69,6 +69,9 @@ int engine_choose_again(int bss_fd);
 /* Have all rules finished before their time (max-hits, unload)? */
 bool engine_all_finished(const struct engine *engine, size_t rules);
 
+/* Is an answer inside TLS promised, and not made or not whole? Then it has been counted as a hit already. */
+bool engine_owes_answers(const struct engine *engine);
+
 /* Those that `unload` has ended. */
 int engine_unloaded(const struct engine *engine, struct chaos_vector *rules);
 

@@ -10,6 +10,7 @@
 #include <bpf/libbpf.h>
 
 #include "user/base/clock.h"
+#include "user/base/log.h"
 #include "user/base/vector.h"
 #include "user/inside/elf_file.h"
 #include "user/inside/errno_place.h"
@@ -377,6 +378,35 @@ static int write_points(struct probes *p, const struct library *library, struct 
 	return engine_put_file(p->engine, p->files, &file);
 }
 
+/* A file that only TLS is read in: what cannot be read is left alone and counted, as other libraries are. */
+static bool is_optional(const struct sites *sites)
+{
+	for (size_t i = 0; i < sites->count; i++) {
+		if (sites->list[i].family != PROBE_TLS)
+			return false;
+	}
+	return true;
+}
+
+static const char *why_not(int error)
+{
+	return error == -E2BIG ? "there are too many files with such functions" : strerror(-error);
+}
+
+static int attach_file(struct probes *p, const struct library *library, struct sites *sites, uint32_t first,
+		       struct error *err)
+{
+	int ret = 0;
+
+	if (!p->features->has[FEATURE_PROBE_MULTI])
+		return attach_each(p, library, sites, first, err);
+	for (enum probe_family family = 0; family < PROBE_FAMILY_COUNT && !ret; family++) {
+		ret = attach_multi(p, library, sites, first, family, true);
+		ret = ret ?: attach_multi(p, library, sites, first, family, false);
+	}
+	return ret;
+}
+
 /* Finds what the rules name in a file, and attaches to it. */
 static int probe_file(struct probes *p, const struct library *library, struct error *err)
 {
@@ -392,28 +422,28 @@ static int probe_file(struct probes *p, const struct library *library, struct er
 		goto out; /* not a program, or broken: then nobody can call it */
 	ret = find_gpu(p, elf, library, sites, err);
 	ret = ret ?: find_calls(p, elf, library, sites, err);
-	ret = ret ?: find_tls(p, elf, library, sites, err);
-	if (ret || !sites->count)
+	if (ret)
+		goto out;
+	if (find_tls(p, elf, library, sites, &ignored))
+		log_note("connections inside TLS are not read where %s is used: %s", library->path, ignored.text);
+	if (!sites->count)
 		goto out;
 	if (!p->engine) {
 		p->files++;
 		goto out;
 	}
 	ret = write_points(p, library, sites);
-	if (!ret && p->features->has[FEATURE_PROBE_MULTI]) {
-		for (enum probe_family family = 0; family < PROBE_FAMILY_COUNT && !ret; family++) {
-			ret = attach_multi(p, library, sites, first, family, true);
-			ret = ret ?: attach_multi(p, library, sites, first, family, false);
-		}
-	} else if (!ret) {
-		ret = attach_each(p, library, sites, first, err);
+	if (!ret) {
+		ret = attach_file(p, library, sites, first, err);
+		p->points += sites->count; /* links that are there have these numbers */
+		p->files++;
 	}
-	if (ret) {
-		error_set(err, ret, EXIT_FAILED, "cannot put probes on %s: %s", library->path, strerror(-ret));
-		goto out;
+	if (ret && is_optional(sites)) {
+		log_note("connections inside TLS are not read where %s is used: %s", library->path, why_not(ret));
+		ret = 0;
+	} else if (ret) {
+		error_set(err, ret, EXIT_FAILED, "cannot put probes on %s: %s", library->path, why_not(ret));
 	}
-	p->points += sites->count;
-	p->files++;
 out:
 	elf_file_close(elf);
 	free(sites);

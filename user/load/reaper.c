@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "user/base/clock.h"
+#include "user/base/vector.h"
 #include "user/engine/whole.h"
 #include "user/load/load_internal.h"
 #include "user/state/lock.h"
@@ -97,6 +98,16 @@ int load_whole(const struct load *load, struct error *err)
 	return check_whole(load, true, err);
 }
 
+/* An answer inside TLS is counted when its request leaves: the last one of max-hits is made all the same, and what is begun ends. */
+static bool owes_answers(const struct load *load, uint64_t now)
+{
+	struct chaos_vector unloaded;
+
+	if (now >= load->schedule.end_ns + DRAIN_MARGIN_NS || !engine_owes_answers(&load->engine))
+		return false;
+	return engine_unloaded(&load->engine, &unloaded) || !has_all(&unloaded, load->rules->count);
+}
+
 /* Over: the last rule has ended, and nothing is held any more (or its time has passed by far). */
 static bool is_over(const struct load *load)
 {
@@ -104,6 +115,8 @@ static bool is_over(const struct load *load)
 
 	if (now < load->schedule.end_ns &&
 	    (!engine_all_finished(&load->engine, load->rules->count) || probes_hold(&load->probes)))
+		return false;
+	if (owes_answers(load, now))
 		return false;
 	if (!longest || now > load->schedule.end_ns + longest + DRAIN_MARGIN_NS)
 		return true;

@@ -8,7 +8,7 @@ import subprocess
 
 import chaos
 import place
-from case import alone, check, check_counters, check_equal, check_took, expect, main, part, skip
+from case import alone, check, check_counters, check_equal, check_took, expect, main, part, skip, wait_until
 from scene import INSIDE, NEIGHBOUR, PLACES, VERSIONS, VICTIM, Scene, needs_memory
 
 HOSTS = [host for _, family, host, _ in PLACES if family != "mapped"]
@@ -319,6 +319,18 @@ def a_connection_that_was_there_before():
     chaos.stop()
     check_equal(len(ask(scene.victim, number, "/bytes/1000")["body"]), 1000, "afterwards")
     scene.victim.close(number)
+
+
+@alone
+def the_last_of_max_hits_inside_tls():
+    """It is counted when its request leaves, and made when the answer comes, however late; then the load is over."""
+    needs_memory()
+    chaos.load(chaos.rule("limited", {"cgroup": VICTIM, "ports": [LIMITED + INSIDE]}, {"status": 503}, max_hits=2))
+    number = connect(scene.victim, HOSTS[0], LIMITED, "1.3")
+    for _ in range(2):
+        check_equal(ask(scene.victim, number, "/bytes/1000?wait=1500").get("status"), 503, "an answer that comes late")
+    wait_until(lambda: not chaos.status().all["rules"], "the load is over")
+    check_equal(ask(scene.victim, number, "/bytes/1000").get("status"), 200, "the one behind them")
 
 
 @alone

@@ -6,7 +6,7 @@ import re
 
 import chaos
 import place
-from case import check, check_equal, check_took, expect, main, part, skip
+from case import alone, check, check_equal, check_took, expect, main, part, skip
 from scene import INSIDE, PLACES, VERSIONS, VICTIM, Scene, needs_memory
 
 HOSTS = [host for _, family, host, _ in PLACES if family != "mapped"]
@@ -38,11 +38,14 @@ def rules():
             rule("late", LATE, {"drop_done": True, "delay": f"{DELAY}ms"})]
 
 
+def request(tokens, ms):
+    return f"GET /stream?tokens={tokens}&ms={ms} HTTP/1.1\r\nHost: a\r\nUser-Agent: {VICTIM}\r\n\r\n"
+
+
 def ask(client, host, port, ms=3, tokens=TOKENS, number=None, tls=None):
     """One stream, and the connection it came on."""
     number = number or client.open(host, port + (INSIDE if tls else 0), tls=tls)["id"]
-    path = f"/stream?tokens={tokens}&ms={ms}"
-    met = client.exchange(number, [f"GET {path} HTTP/1.1\r\nHost: a\r\nUser-Agent: {VICTIM}\r\n\r\n"])
+    met = client.exchange(number, [request(tokens, ms)])
     check_equal((met["error"], met.get("status")), (None, 200), f"{host}:{port}: {met}")
     return met, number
 
@@ -168,6 +171,18 @@ def inside_tls():
 
 
 @part
+def a_request_behind_the_end_inside_tls():
+    """The server streams on: what comes is nobody's answer, and the connection ends."""
+    needs_memory()
+    for tls in VERSIONS:
+        met, number = ask(scene.victim, HOSTS[0], CLEAN, 1500, CHUNKS + 4, tls=tls)
+        check_equal(words(met["body"]), (ALL[:CHUNKS], []), "a stream that ends early")
+        met = scene.victim.exchange(number, [request(1, 1)])
+        check(met["error"] not in (None, "timeout"), f"TLS {tls}: the next request: {met}")
+        expect("clean", 1, {"unread": 1})
+
+
+@part
 def a_share_of_many():
     hits = 0
     for i in range(100):
@@ -216,6 +231,22 @@ def over_a_line_that_loses_and_reorders():
                 expect("garbled", 1)
     except place.NoNetem as problem:
         skip(f"no netem: {problem}")
+
+
+@alone
+def not_beyond_the_rules_time():
+    """Of a stream that goes on, while the load does."""
+    for tls in (None, "1.3"):
+        if tls and not chaos.doctor("features")["write-user"]:
+            break
+        match = {"cgroup": VICTIM, "ports": [GARBLED, GARBLED + INSIDE]}
+        chaos.load(chaos.rule("short", match, {"garble": True}, duration="6s"),
+                   chaos.rule("long", {"cgroup": VICTIM, "ports": [CLEAN]}, {"garble": True}, duration="60s"))
+        met, _ = ask(scene.victim, HOSTS[0], GARBLED, 250, 48, tls=tls)
+        told, other = words(met["body"])
+        check(other[0].startswith("data: #"), f"TLS {tls}: the first event: {met['body'][:200]}")
+        check_equal(told[-16:], [f"word{i}" for i in range(32, 48)], f"TLS {tls}: the last events")
+        chaos.stop()
 
 
 main(setup, lambda: scene and scene.close(), rules)
