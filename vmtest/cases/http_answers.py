@@ -329,7 +329,7 @@ def the_last_of_max_hits_inside_tls():
     number = connect(scene.victim, HOSTS[0], LIMITED, "1.3")
     for _ in range(2):
         check_equal(ask(scene.victim, number, "/bytes/1000?wait=1500").get("status"), 503, "an answer that comes late")
-    wait_until(lambda: not chaos.status().all["rules"], "the load is over")
+    wait_until(lambda: not chaos.status().all["loaded"], "the load is over")
     check_equal(ask(scene.victim, number, "/bytes/1000").get("status"), 200, "the one behind them")
 
 
