@@ -388,6 +388,11 @@ static bool is_optional(const struct sites *sites)
 	return true;
 }
 
+static void note_unread(const struct library *library, const char *why)
+{
+	log_note("connections inside TLS are not read where %s is used: %s", library->path, why);
+}
+
 static const char *why_not(int error)
 {
 	return error == -E2BIG ? "there are too many files with such functions" : strerror(-error);
@@ -425,7 +430,7 @@ static int probe_file(struct probes *p, const struct library *library, struct er
 	if (ret)
 		goto out;
 	if (find_tls(p, elf, library, sites, &ignored))
-		log_note("connections inside TLS are not read where %s is used: %s", library->path, ignored.text);
+		note_unread(library, ignored.text);
 	if (!sites->count)
 		goto out;
 	if (!p->engine) {
@@ -439,7 +444,7 @@ static int probe_file(struct probes *p, const struct library *library, struct er
 		p->files++;
 	}
 	if (ret && is_optional(sites)) {
-		log_note("connections inside TLS are not read where %s is used: %s", library->path, why_not(ret));
+		note_unread(library, why_not(ret));
 		ret = 0;
 	} else if (ret) {
 		error_set(err, ret, EXIT_FAILED, "cannot put probes on %s: %s", library->path, why_not(ret));

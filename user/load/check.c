@@ -194,11 +194,15 @@ static const char *ifb_words(const struct load *load, const struct rule *rule, e
 					   : ", those that arrive in an ifb by act_mirred";
 }
 
-/* Is an answer inside TLS made in the memory of its process? */
+/* Is its answer another one, which inside TLS is made in the memory of the process? */
+static bool makes_answers(const struct rule *rule)
+{
+	return rule->fault.faults & CHAOS_ANSWERS & ~(1U << CHAOS_HANG);
+}
+
 static bool changes_inside_tls(const struct load *load, const struct rule *rule)
 {
-	return rule->fault.faults & CHAOS_ANSWERS & ~(1U << CHAOS_HANG) && load->features.has[FEATURE_PROBE] &&
-	       load->features.has[FEATURE_WRITE_USER];
+	return makes_answers(rule) && load->features.has[FEATURE_PROBE] && load->features.has[FEATURE_WRITE_USER];
 }
 
 static void describe(const struct load *load, size_t index, struct rule_plan *plan)
@@ -361,7 +365,6 @@ static void add_assist_notes(const struct rule *rule, struct rule_plan *plan)
 static void add_http_notes(const struct load *load, const struct rule *rule, struct rule_plan *plan)
 {
 	const bool *has = load->features.has;
-	const unsigned int made = rule->fault.faults & CHAOS_ANSWERS & ~(1U << CHAOS_HANG);
 
 	if (!has[FEATURE_PROBE])
 		add_note(plan,
@@ -372,7 +375,7 @@ static void add_http_notes(const struct load *load, const struct rule *rule, str
 			 "libraries and programs; connections of other libraries (GnuTLS, Go, rustls, Java) are "
 			 "left alone and counted");
 	add_note(plan, "so are those that speak HTTP/2, or send a request before the last one has its answer");
-	if (has[FEATURE_PROBE] && made && !has[FEATURE_WRITE_USER])
+	if (has[FEATURE_PROBE] && makes_answers(rule) && !has[FEATURE_WRITE_USER])
 		add_note(plan,
 			 "answers inside TLS are left alone and counted, since programs may not write the memory of "
 			 "processes here (lockdown); 'reset', 'drop', 'delay' and 'hang' need not");
